@@ -3,6 +3,9 @@
 From the outside in:
     script             `Script`, the door to all of it; `load`
     value_inference    which values an expression may have
+    call_values        what calls result in
+    attribute_values   what attributes may be
+    parameter_values   what parameters may be
     attributes         what is stored in an attribute of a class, and by whom
     namespaces         what is assigned through `vars(x)`, `x.__dict__` and `globals()`
     decorators         decorators that keep what they decorate
@@ -16,6 +19,10 @@ From the outside in:
     rebound_names      names of a module that other files bind anew
     project            the files that a script belongs with
     project_index      who imports whom, and who mentions what by name
+    import_graph       the imports of each file
+    word_index         which files mention which words
+    file_summaries     what each file has to do with others
+    file_sets          sets of files as integers
     module_search      the files that imports lead to
     files              the files around a script: texts, trees, import lines, folders
 """

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 
+from autoaccel.analysis.file_summaries import Known, Summaries
 from autoaccel.analysis.module_search import Modules
-from autoaccel.analysis.project_index import Known, KnownFiles, ProjectIndex, Summaries
+from autoaccel.analysis.project_index import KnownFiles, ProjectIndex
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.reaching_definitions import ReachingDefinitions
 from autoaccel.dataflow.syntax_index import SyntaxIndex

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.call_values import returned
 from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import Kind, Value, union
 from autoaccel.dataflow.definitions import ElementPath
@@ -144,10 +145,10 @@ def _gives_objects(script: Script, collate: ast.expr, path: ElementPath) -> bool
     for value in script.values(collate):
         if value.kind is not Kind.FUNCTION or value.script is None or value.node is None:
             continue
-        returned = value.script.inference.returned(value.node)
+        given = returned(value.script, value.node)
         for step in path[:1]:
-            returned = union(parts for owner in returned for key, parts in owner.items if key in (step, None))
-        if any(_has_to(part) for part in returned):
+            given = union(parts for owner in given for key, parts in owner.items if key in (step, None))
+        if any(_has_to(part) for part in given):
             return True
     return False
 

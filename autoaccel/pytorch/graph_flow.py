@@ -13,6 +13,7 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.attribute_values import attribute_of
 from autoaccel.analysis.call_sites import is_bound
 from autoaccel.analysis.callables import called_name, functions_of, lambdas_of
 from autoaccel.analysis.classes import lineage
@@ -184,10 +185,7 @@ class GraphFlow:
 
     def _is_own(self, script: Script, owner: ast.expr, name: str) -> bool:
         """Whether an attribute is one that a class of the project defines."""
-        return any(
-            value.cls is not None and value.cls.script.inference.attribute_of(value.cls, name)
-            for value in script.values(owner)
-        )
+        return any(value.cls is not None and attribute_of(value.cls, name) for value in script.values(owner))
 
     def _method(self, script: Script, call: ast.Call, name: str, held: bool) -> bool | None:
         """A method of what carries a graph."""

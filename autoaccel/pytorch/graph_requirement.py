@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.call_values import returned
 from autoaccel.analysis.callables import called_name, functions_of
 from autoaccel.analysis.classes import instance_kind, lineage
 from autoaccel.dataflow.abstract_values import Kind
@@ -245,7 +246,7 @@ def _may_give_tensor(script: Script, getter: ast.FunctionDef) -> bool:
     if not getter.decorator_list or not isinstance(cls, ast.ClassDef):
         return False
     model = instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION, Kind.UNKNOWN)
-    return model and not script.inference.returned(getter).kinds <= _NO_TENSORS
+    return model and not returned(script, getter).kinds <= _NO_TENSORS
 
 
 def _operations(script: Script, outer: ast.AST, region: ast.AST | None) -> Iterator[ast.expr]:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from autoaccel.analysis.attribute_values import attribute_of
 from autoaccel.analysis.callables import called_name, functions_of
 from autoaccel.analysis.classes import instance_kind, lineage
 from autoaccel.analysis.imported_names import imported
@@ -345,7 +346,7 @@ def _is_stored(script: Script, function: ast.Attribute) -> bool:
     if any(other.syntax_index.stored(function.attr) for other in connected_files(script)):
         return True
     classes = [value.cls for value in script.values(function.value) if value.cls is not None]
-    return any(each.script.inference.attribute_of(each, function.attr) is None for each in classes)
+    return any(attribute_of(each, function.attr) is None for each in classes)
 
 
 def _needs_gradients(script: Script, argument: ast.expr) -> bool:

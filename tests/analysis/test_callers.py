@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Project, load
+from autoaccel.analysis.call_values import returned
 
 ALL = {
     "a plain call": ("def f(x): ...\nf(1)\n", 1),
@@ -122,6 +123,6 @@ def test_functions_that_call_each_other_have_the_same_callers_whoever_is_asked_f
         found = {
             name: [(call.lineno, call.col_offset) for _, call in script.callers(functions[name])] for name in order
         }
-        kinds = {name: script.inference.returned(functions[name]) for name in order}
+        kinds = {name: returned(script, functions[name]) for name in order}
         answers.append((sorted(found.items()), [[value.kind for value in kinds[name]] for name in "ab"]))
     assert answers[0] == answers[1]

@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.call_values import returned
 from autoaccel.dataflow.abstract_values import ANY, NOTHING, Kind, Value, Values, any_item, item, union
 from autoaccel.dataflow.definitions import STAR
 from autoaccel.library_models.tensor_operations import INFORMATION, METHODS
@@ -61,12 +62,12 @@ def _own_batches(script: Script, made: LoaderCall) -> Values | None:
         unbatched = size is not None and any(value.kind is Kind.NONE for value in script.values(size))
         return ANY if unbatched or "collate_fn" in made.possible - made.settings.keys() else None
     if isinstance(collate, ast.Lambda):
-        return script.inference.returned(collate)
+        return returned(script, collate)
     values = script.values(collate)
     if values and all(value.kind is Kind.EXTERNAL and value.name in _DEFAULT for value in values):
         return None
     return union(
-        value.script.inference.returned(value.node)
+        returned(value.script, value.node)
         if value.kind is Kind.FUNCTION and value.script is not None and value.node is not None
         else ANY
         for value in values

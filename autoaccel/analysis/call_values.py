@@ -1,0 +1,155 @@
+"""What calls result in: of functions and classes of the project, of models, of Python and of libraries."""
+
+from __future__ import annotations
+
+import ast
+from functools import partial
+from typing import TYPE_CHECKING
+
+from autoaccel.analysis.attribute_values import attribute_of, member, members
+from autoaccel.analysis.classes import derived_classes, instance_kind, lineage
+from autoaccel.analysis.name_lookups import named_member
+from autoaccel.analysis.parameter_values import annotated_values
+from autoaccel.dataflow.abstract_values import ANY, NONE, NOTHING, ClassRef, Kind, Value, Values, any_item, made, union
+from autoaccel.dataflow.value_parts import container_method, element
+from autoaccel.library_models import library_values, member_values
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+_AROUND = {"builtins.enumerate": "enumerate", "builtins.iter": "iter"}  # by name: how what they make is iterated
+_MODELS = (Kind.MODULE, Kind.LOSS_FUNCTION)
+
+
+def call_values(script: Script, node: ast.Call) -> Values:
+    """What a call results in."""
+    function = node.func
+    possible = script.inference.possible
+    if isinstance(function, ast.Attribute) and script.qualname(function) is None:
+        return union(_method(script, owner, function, node) for owner in possible(function.value))
+    return union(_result(script, callee, node) for callee in possible(function))
+
+
+def _result(script: Script, callee: Value, node: ast.Call) -> Values:
+    match callee.kind:
+        case Kind.EXTERNAL if callee.name is not None:
+            return _external_call(script, callee.name, node)
+        case Kind.CLASS if callee.cls is not None:
+            return made(instance_kind(callee.cls), node, script, cls=callee.cls)
+        case Kind.FUNCTION if callee.script is not None and callee.node is not None:
+            return returned(callee.script, callee.node)
+        case Kind.MODULE:
+            return _forward(script, callee, node)
+        case Kind.LOSS_FUNCTION:
+            return made(Kind.TENSOR, node, script)
+        case Kind.OBJECT | Kind.DATASET | Kind.SCHEDULER if callee.cls is not None:
+            called = attribute_of(callee.cls, "__call__")
+            return ANY if called is None else union(_result(script, value, node) for value in called)
+        case _:
+            return ANY
+
+
+def _forward(script: Script, module: Value, node: ast.Call) -> Values:
+    forward = None if module.cls is None else attribute_of(module.cls, "forward")
+    if forward is not None:
+        return union(
+            returned(value.script, value.node)
+            if value.kind is Kind.FUNCTION and value.script is not None and value.node is not None
+            else ANY
+            for value in forward
+        )
+    if module.name is not None:
+        return library_values.forwarded(module.name, node, script)
+    return ANY
+
+
+def returned(script: Script, function: ast.AST) -> Values:
+    """What a project function returns, whoever calls it."""
+    if isinstance(function, ast.Lambda):
+        return script.inference.possible(function.body)
+    if not isinstance(function, ast.FunctionDef):
+        return ANY
+    return script.inference.ask(function, partial(_returned, script, function))
+
+
+def _returned(script: Script, function: ast.FunctionDef) -> Values:
+    if any(script.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
+        return made(Kind.ITERATOR, function, script, how="generator")
+    values = [part.value for part in script.in_scope(function, ast.Return) if part.value is not None]
+    found = union(map(script.inference.possible, values))
+    annotated = annotated_values(script, function.returns)
+    if annotated and all(value.kind is Kind.UNKNOWN for value in found):
+        return annotated
+    return Values({NONE}) if not found and not values else found
+
+
+def _method(script: Script, owner: Value, function: ast.Attribute, node: ast.Call) -> Values:
+    """`owner.method(…)`: what is known of the method, or what those give that it may be."""
+    name = function.attr
+    known: Values | None = None
+    own = attribute_of(owner.cls, name) if owner.cls is not None and owner.kind in _MODELS else None
+    if own is None or all(value.kind is not Kind.FUNCTION for value in own):
+        if name == "forward" and owner.kind in _MODELS:
+            return _forward(script, owner, node)
+        of_container = owner.kind in (Kind.SEQUENCE, Kind.MAPPING, Kind.ITERATOR)
+        known = (container_method if of_container else member_values.method)(owner, name, node, script)
+    if known is None:
+        return union(_result(script, callee, node) for callee in member(script, owner, name, function))
+    return known
+
+
+def _external_call(script: Script, name: str, node: ast.Call) -> Values:
+    arguments, possible = node.args, script.inference.possible
+    first = arguments[0] if arguments and not isinstance(arguments[0], ast.Starred) else None
+    if name in library_values.TRANSPARENT and first is not None:
+        return possible(first)
+    if name == "builtins.getattr" and (named := named_member(node)) is not None:
+        read = members(script, *named, node)
+        return read | possible(arguments[2]) if len(arguments) > 2 else read
+    if name in _AROUND and first is not None:
+        return made(Kind.ITERATOR, node, script, how=_AROUND[name], items=((None, possible(first)),))
+    if name == "builtins.zip":
+        items = tuple((index, possible(each)) for index, each in enumerate(arguments))
+        return made(Kind.ITERATOR, node, script, how="zip", items=items)
+    if library_values.is_loop_wrapper(name):
+        given = (keyword.value for keyword in node.keywords if keyword.arg == "iterable")
+        wrapped = first if first is not None else next(given, None)
+        if wrapped is None:
+            return ANY
+        return made(Kind.ITERATOR, node, script, how="pass", items=((None, possible(wrapped)),))
+    if name == "builtins.next" and first is not None:
+        iterated = (any_item(value) if value.how in ("iter", "pass") else Values({value}) for value in possible(first))
+        return union(element(each, node, script) for each in iterated)
+    if name in ("builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed"):
+        elements = element(possible(first), node, script) if first is not None else NOTHING
+        return made(Kind.SEQUENCE, node, script, items=((None, elements),) if elements else ())
+    if name == "builtins.map" and len(arguments) == 2:
+        return made(Kind.ITERATOR, node, script)
+    if name == "builtins.sum" and first is not None:
+        return element(possible(first), node, script)
+    if name == "builtins.super":
+        return _super(script, node)
+    if name == "builtins.dict":
+        keywords = tuple((each.arg, possible(each.value)) for each in node.keywords if each.arg is not None)
+        return made(Kind.MAPPING, node, script, items=keywords)
+    return library_values.called(name, node, script)
+
+
+def _super(script: Script, node: ast.Call) -> Values:
+    cls = script.syntax_index.enclosing_class(node)
+    if cls is None:
+        return ANY
+    ref = script.class_ref(cls)
+    derived = derived_classes(ref)
+    followed: dict[ClassRef, None] = {}
+    for each in (ref, *derived):
+        line = [*lineage(each)]
+        nodes = [above.node for above in line]
+        after = line[nodes.index(cls) + 1 :] if cls in nodes else []
+        # What comes next for one that derives from several may be no base of this class.
+        alone = not after or [above.node for above in lineage(after[0])] == [above.node for above in after]
+        followed |= dict.fromkeys(after[:1] if alone else after)
+    if not followed:
+        return ANY
+    found = Values(Value(instance_kind(base), base.node, base.script, cls=base) for base in followed)
+    return found if derived.missing is None else found | ANY

@@ -1,0 +1,41 @@
+"""What each file has to do with others: known from before, or told by its text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from autoaccel.summaries import Summary, summary
+
+Known = Callable[[Path], Summary | None]
+
+
+class Summaries:
+    """The summaries of files: found out before (`known`), or of their texts. `texts` stand in the place of what is on
+    disk."""
+
+    def __init__(self, texts: Mapping[Path, str], known: Known | None) -> None:
+        self._texts = texts
+        self.known = known
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "known": None}  # other processes have the index, or read what they need
+
+    def __call__(self, path: Path) -> Summary:
+        known = None if self.known is None or path in self._texts else self.known(path)
+        return summary(self._data(path)) if known is None else known
+
+    def mention(self, path: Path, word: str) -> bool:
+        """Whether a file mentions a name. Few files have the letters, and only these need to be summed up."""
+        if word.encode(errors="surrogatepass") not in self._data(path):
+            return False
+        return word in self(path).words.split()
+
+    def _data(self, path: Path) -> bytes:
+        text = self._texts.get(path)
+        if text is not None:
+            return text.encode(errors="surrogatepass")
+        try:
+            return path.read_bytes() if path.is_file() else b""
+        except OSError:  # nobody can import it
+            return b""

@@ -1,0 +1,239 @@
+"""The imports of numbered files: whom each imports, by whom it is imported, and under which names."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from copy import copy
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from autoaccel.analysis.file_sets import members, set_of
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.module_search import Modules
+    from autoaccel.summaries import Summary
+
+_STANDARD = frozenset(sys.stdlib_module_names)
+_LOOSE = -1  # where an import leads if nobody knows
+
+
+class ImportGraph:
+    """Who imports whom. `modules` tells where imports lead; sets of files are those of `file_sets`."""
+
+    def __init__(self, modules: Modules) -> None:
+        self.modules = modules
+        self.folders: set[str] = set()
+        """Those whose listings were looked at."""
+        self.entered = 0
+        """The files whose imports are known."""
+        self.paths: list[str] = []
+        self.names: list[tuple[tuple[str, str, int], ...]] = []
+        """By file: imported names (or `*`), alias, whence."""
+        self._numbers: dict[str, int] = {}
+        self._as_paths: dict[int, Path] = {}
+        self._imports: list[int] = []  # by file: those that it imports
+        self._importers: list[int] = []
+        self._naming: dict[tuple[str, int], list[int]] = {}  # by imported name and whence: whose `names` have it
+        self._loose: dict[str, int] = {}  # by dotted name: who imports it where it leads to nothing known
+        self._computed: dict[int, tuple[tuple[str, tuple[str, ...]], ...]] = {}  # who imports by names that are
+        # computed: what they begin with, and the folders from below which they are
+        self._computing: dict[int, int] = {}  # by file: those of `_computed` that may come upon it
+        self._computable: dict[int, int] = {}  # by file of `_computed`: those of the project that it may come upon
+        self._targets: dict[tuple[str, str, int], tuple[tuple[int, ...], str]] = {}
+
+    def number(self, path: str) -> int:
+        number = self._numbers.setdefault(path, len(self.paths))
+        if number == len(self.paths):
+            self.paths.append(path)
+            self._imports.append(0)
+            self._importers.append(0)
+            self.names.append(())
+        return number
+
+    def ordered(self, files: int) -> tuple[Path, ...]:
+        """The paths of a set of files, in their order."""
+        return tuple(map(self._path, sorted(members(files), key=self.paths.__getitem__)))
+
+    def _path(self, number: int) -> Path:
+        known = self._as_paths.get(number)
+        if known is None:
+            known = self._as_paths[number] = Path(self.paths[number])
+        return known
+
+    # -- what is known of each file
+
+    def enter(self, number: int, summary: Summary) -> str:
+        """Note what a file imports; the answer are its words."""
+        folder, importer = os.path.split(self.paths[number])
+        self.entered |= 1 << number
+        computed = [entry[1:] for entry in summary.imports if entry[0] == "?"]
+        if computed:
+            roots = tuple(os.path.join(root, "") for root in self.modules.roots(folder, self.folders))
+            own = (os.path.join(folder, ""),)
+            self._computed[number] = tuple(("", own) if each == "." else (each, roots) for each in computed)
+            self._computing = {}
+        names: dict[tuple[str, str, int], None] = {}
+        for entry in summary.imports:
+            if entry[0] != "?":
+                dotted, _, alias = entry.partition("=")
+                target = dotted.lstrip(".")
+                module = target.removesuffix("*").rstrip(".")
+                source = self._connect(number, folder, importer, module, len(dotted) - len(target))
+                if source is not None:
+                    names[sys.intern(target.rpartition(".")[2]), sys.intern(alias), source] = None
+        self.names[number] = tuple(names)
+        for imported, _, whence in names:
+            self._naming.setdefault((imported, whence), []).append(number)
+        return summary.words
+
+    def _connect(self, number: int, folder: str, importer: str, target: str, level: int) -> int | None:
+        """Note which files an import leads to: the module, which is the answer, and the packages around it."""
+        key = folder, target, level
+        own = importer.removesuffix(".py") in target
+        known = None if own else self._targets.get(key)
+        if known is None:
+            known = self._find(folder, importer, target, level)
+            if not own:
+                self._targets[key] = known
+        files, loose = known
+        for other in files:
+            if other != number:
+                self._imports[number] |= 1 << other
+                self._importers[other] |= 1 << number
+        if loose:
+            names = loose.split(".")
+            for end in range(1, len(names) + 1):
+                name = ".".join(names[:end])
+                self._loose[name] = self._loose.get(name, 0) | 1 << number
+        return files[0] if files else _LOOSE if loose else None
+
+    def _find(self, folder: str, importer: str, target: str, level: int) -> tuple[tuple[int, ...], str]:
+        """The files on the way to a dotted name, and the name if it leads nowhere."""
+        found = self.modules.find(folder, importer, target, level, self.folders)
+        if found is None:
+            return (), target if level or target.split(".")[0] not in _STANDARD else ""
+        files = [found[0]]
+        package = os.path.dirname(found[0])
+        if os.path.basename(found[0]) == "__init__.py":
+            package = os.path.dirname(package)
+        for _ in range(target.count(".") + bool(target) - len(found[1]) - (not level)):
+            if "__init__.py" in self.modules.listing(package, self.folders):
+                files.append(os.path.join(package, "__init__.py"))
+            package = os.path.dirname(package)
+        return tuple(self.number(each) for each in files), ""
+
+    def without(self, path: str) -> ImportGraph:
+        """These imports but for those of one file, which is to be entered anew."""
+        graph = copy(self)
+        for name in ("paths", "names", "_numbers", "_as_paths", "_imports", "_importers", "_targets"):
+            setattr(graph, name, getattr(self, name).copy())
+        graph._naming = {key: each.copy() for key, each in self._naming.items()}
+        number = graph.number(path)
+        others = ~(1 << number)
+        for other in members(graph._imports[number]):
+            graph._importers[other] &= others
+        graph._imports[number] = 0
+        graph._loose = {name: known & others for name, known in self._loose.items()}
+        graph._computed = {each: known for each, known in self._computed.items() if each != number}
+        graph._computing, graph._computable = {}, {}
+        return graph
+
+    def forget_targets(self) -> None:
+        """Forget where imports led: few more are to come."""
+        self._targets.clear()
+
+    # -- questions
+
+    def importers(self, number: int) -> int:
+        """The files whose imports lead to one, or may, as far as these were entered."""
+        path = self.paths[number]
+        parts = _dotted(path)
+        found = self._importers[number]
+        for start in range(1, len(parts)):
+            found |= self._loose.get(".".join(parts[start:]), 0)
+        computing = self._computing.get(number)
+        if computing is None:
+            computing = set_of([each for each in self._computed if self._may_compute(each, path)])
+            self._computing[number] = computing
+        return (found | computing) & ~(1 << number)
+
+    def imported(self, number: int, project: int) -> int:
+        """The files to which the imports of one lead, or may; of those that it computes, to files of the project."""
+        if number not in self._computed:
+            return self._imports[number]
+        known = self._computable.get(number)
+        if known is None:
+            found = [each for each in members(project) if self._may_compute(number, self.paths[each])]
+            known = self._computable[number] = set_of(found)
+        return self._imports[number] | known
+
+    def computing(self) -> int:
+        """The files that import by names which they compute."""
+        return set_of(self._computed)
+
+    def given(self, source: int, word: str, importing: int) -> Iterator[tuple[int, str]]:
+        """The files that import a name, and how they call it."""
+        ways = [(imported, whence) for imported in (word, "*") for whence in (source, _LOOSE)]
+        named = [each for way in ways for each in self._naming.get(way, ())]
+        few = importing.bit_count() < len(named)
+        for each in members(importing) if few else {each for each in named if importing >> each & 1}:
+            for imported, alias, whence in self.names[each]:
+                if (imported, whence) in ways:
+                    yield each, alias or word
+
+    def _may_compute(self, number: int, path: str) -> bool:
+        """Whether a file that imports by computed names may come upon another."""
+        return any(
+            path.startswith(roots) and (not start or _may_be_called(path, start))
+            for start, roots in self._computed[number]
+        )
+
+
+def _dotted(path: str) -> list[str]:
+    return path.removesuffix(".py").removesuffix(f"{os.sep}__init__").split(os.sep)
+
+
+def _may_be_called(path: str, start: str) -> bool:
+    """Whether the dotted name of a file, seen from some folder, may begin like this."""
+    parts = _dotted(path)
+    return any(".".join(parts[at:]).startswith(start) for at in range(len(parts)))
+
+
+def circles(importing: dict[int, int]) -> dict[int, tuple[int, int]]:
+    """By file: the first found of those that import one another in a circle with it, and all files that import these
+    over any number of imports, by the files that import each. What reaches one of a circle reaches all (Kosaraju and
+    Sharir)."""
+    imports: dict[int, list[int]] = {}
+    for number, files in importing.items():
+        for each in members(files):
+            imports.setdefault(each, []).append(number)
+    finished: list[int] = []
+    seen: set[int] = set()
+    for first in importing:
+        pending = [(first, False)]
+        while pending:
+            number, done = pending.pop()
+            if done:
+                finished.append(number)
+            elif number not in seen:
+                seen.add(number)
+                pending.append((number, True))
+                pending.extend((each, False) for each in imports.get(number, ()) if each not in seen)
+    circles: dict[int, tuple[int, int]] = {}
+    for first in reversed(finished):
+        if first in circles:
+            continue
+        circle, reached, waiting = {first}, 0, [first]
+        while waiting:
+            number = waiting.pop()
+            reached |= 1 << number
+            for each in members(importing[number]):
+                if each in circles:  # a circle before this one, of which all is known
+                    reached |= circles[each][1]
+                elif each not in circle:
+                    circle.add(each)
+                    waiting.append(each)
+        circles.update(dict.fromkeys(circle, (first, reached)))
+    return circles

@@ -1,0 +1,37 @@
+"""What calls give: of the project, of models, and the builtins that hand on what they are given."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoaccel.analysis import Kind
+from tests.analysis.test_value_inference import kind_at_end
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        pytest.param("for a, b in zip(DataLoader([]), range(3)):\n    b\n", Kind.NUMBER, id="zip"),
+        pytest.param("it = iter(DataLoader([]))\nnext(it)\n", Kind.BATCH, id="next"),
+        pytest.param("for i, (x, y) in enumerate(DataLoader([])):\n    y\n", Kind.BATCH, id="enumerated batch"),
+        pytest.param("Net()(torch.zeros(2))\n", Kind.TENSOR, id="forward"),
+        pytest.param("Net().forward(1)\n", Kind.TENSOR, id="forward by its name"),
+        pytest.param("nn.MSELoss()(1, 2)\n", Kind.TENSOR, id="a loss"),
+        pytest.param("def f(): pass\nf()\n", Kind.NONE, id="no return"),
+        pytest.param("def f(): yield 1\nf()\n", Kind.ITERATOR, id="a generator"),
+        pytest.param("async def f(): return 1\nf()\n", None, id="a coroutine"),
+        pytest.param("def f() -> Net: return unknown()\nf()\n", Kind.MODULE, id="an annotation, and nothing else"),
+        pytest.param("class A:\n    def __call__(self): return 1\nA()()\n", Kind.NUMBER, id="an object"),
+        pytest.param("class A: pass\nA()()\n", None, id="an object that cannot be called"),
+        pytest.param("getattr(Net(), 'fc')\n", Kind.MODULE, id="getattr"),
+        pytest.param("getattr(Net(), 'fc', 1)\n", None, id="getattr with a default of another kind"),
+        pytest.param("next(iter([1, 2]))\n", Kind.NUMBER, id="next of a list"),
+        pytest.param("sorted([1])[0]\n", Kind.NUMBER, id="sorted"),
+        pytest.param("sum([torch.zeros(1)])\n", Kind.TENSOR, id="sum"),
+        pytest.param("dict(a=Net())['a']\n", Kind.MODULE, id="dict"),
+        pytest.param("class A(Net):\n    def f(self):\n        super().fc\n", Kind.MODULE, id="super"),
+        pytest.param("super().fc\n", None, id="super outside of a class"),
+    ],
+)
+def test_kinds(text: str, kind: Kind | None) -> None:
+    assert kind_at_end(text) == kind

@@ -1,0 +1,48 @@
+"""Parameters: by their annotation, as `self`, from call sites, by their use; unknown wherever these disagree."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoaccel.analysis import Kind, load
+from tests.analysis.test_value_inference import HEAD, kind_at_end, name_kind
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        pytest.param("def f(o):\n    o.zero_grad()\n    o.step()\n    o\n", Kind.OPTIMIZER, id="by use"),
+        pytest.param("def f(m: nn.Module):\n    m\n", Kind.MODULE, id="annotation"),
+        pytest.param("def f(m: 'nn.Module | None' = None):\n    m\n", Kind.MODULE, id="annotation in a string"),
+        pytest.param(
+            "from typing import Optional\ndef f(m: Optional[Net] = None):\n    m\n", Kind.MODULE, id="optional"
+        ),
+        pytest.param("def f(m: '(' = 1):\n    m\n", Kind.NUMBER, id="an annotation that is none"),
+        pytest.param("def f(m=1):\n    m\n", Kind.NUMBER, id="a default alone"),
+        pytest.param("def f(m):\n    m\n", None, id="nothing is known"),
+        pytest.param("def f(*m):\n    m\n", Kind.SEQUENCE, id="all others"),
+        pytest.param("def f(**m):\n    m\n", Kind.MAPPING, id="all others by name"),
+        pytest.param("class A:\n    def f(self):\n        self\n", Kind.OBJECT, id="self"),
+        pytest.param("class A:\n    @classmethod\n    def f(cls):\n        cls\n", Kind.CLASS, id="a class method"),
+        pytest.param("class A:\n    @staticmethod\n    def f(m):\n        m\n", None, id="a static method"),
+    ],
+)
+def test_without_call_sites(text: str, kind: Kind | None) -> None:
+    assert kind_at_end(text) == kind
+
+
+def test_parameters_from_call_sites() -> None:
+    script = load(HEAD + "def f(m, o=None):\n    m(o)\nf(Net(), o=torch.zeros(1))\n")
+    line = HEAD.count("\n") + 2
+    assert name_kind(script, "m", line) is Kind.MODULE
+    assert name_kind(script, "o", line) is Kind.TENSOR
+
+
+def test_call_sites_that_disagree_prove_nothing() -> None:
+    script = load(HEAD + "def f(m):\n    m\nf(Net())\nf(3)\n")
+    assert name_kind(script, "m", HEAD.count("\n") + 2) is None
+
+
+def test_what_map_passes() -> None:
+    script = load(HEAD + "map(lambda m: m, [Net()])\n")
+    assert name_kind(script, "m", HEAD.count("\n") + 1) is Kind.MODULE
