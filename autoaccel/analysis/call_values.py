@@ -7,10 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis.attribute_values import attribute_of, member, members
+from autoaccel.analysis.call_sites import is_bound
 from autoaccel.analysis.classes import derived_classes, instance_kind, lineage
+from autoaccel.analysis.iteration_wrappers import handed_on
 from autoaccel.analysis.name_lookups import named_member
 from autoaccel.analysis.parameter_values import annotated_values
 from autoaccel.dataflow.abstract_values import ANY, NONE, NOTHING, ClassRef, Kind, Value, Values, any_item, made, union
+from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.dataflow.value_parts import container_method, element
 from autoaccel.library_models import library_values, member_values
 
@@ -37,7 +40,8 @@ def _result(script: Script, callee: Value, node: ast.Call) -> Values:
         case Kind.CLASS if callee.cls is not None:
             return made(instance_kind(callee.cls), node, script, cls=callee.cls)
         case Kind.FUNCTION if callee.script is not None and callee.node is not None:
-            return returned(callee.script, callee.node)
+            found = returned(callee.script, callee.node)
+            return union(_handing_on(script, node, value) for value in found) if Kind.ITERATOR in found.kinds else found
         case Kind.MODULE:
             return _forward(script, callee, node)
         case Kind.LOSS_FUNCTION:
@@ -47,6 +51,17 @@ def _result(script: Script, callee: Value, node: ast.Call) -> Values:
             return ANY if called is None else union(_result(script, value, node) for value in called)
         case _:
             return ANY
+
+
+def _handing_on(script: Script, call: ast.Call, value: Value) -> Values:
+    """A generator that gives the items of what it is called with has these."""
+    function, file = value.node, value.script
+    if value.how == "generator" and isinstance(function, ast.FunctionDef) and file is not None:
+        if (name := handed_on(file, function)) is not None:
+            argument = bind_argument(function, call, name, bound=is_bound(file, function, script, call))
+            if argument is not None:
+                return Values({value._replace(items=((None, script.inference.possible(argument)),))})
+    return Values({value})
 
 
 def _forward(script: Script, module: Value, node: ast.Call) -> Values:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.attribute_values import members, stored_values
 from autoaccel.analysis.call_values import call_values
+from autoaccel.analysis.iteration_wrappers import iterables
 from autoaccel.analysis.parameter_values import annotated_values, parameter_values
 from autoaccel.analysis.rebound_names import rebindings, rebound_names
 from autoaccel.dataflow.abstract_values import (
@@ -214,7 +215,7 @@ class Inference:
             case "aug":
                 return self.ask(definition, partial(self._augmented, definition))
             case "for" if definition.value is not None:
-                return part(element(self.possible(definition.value), definition.node, self.script), definition.path)
+                return self._element(definition)
             case "assign" | "walrus" | "global" if definition.value is not None:
                 annotated = annotated_values(self.script, getattr(definition.node, "annotation", None))
                 if annotated:
@@ -222,12 +223,18 @@ class Inference:
                 if isinstance(definition.node, ast.AugAssign):
                     return self.ask(definition, partial(self._augmented, definition))
                 if isinstance(definition.node, ast.For):
-                    return part(element(self.possible(definition.value), definition.node, self.script), definition.path)
+                    return self._element(definition)
                 return part(self.possible(definition.value), definition.path)
             case "with" if definition.value is not None:
                 return part(self.possible(definition.value), definition.path)
             case _:
                 return ANY
+
+    def _element(self, definition: Definition) -> Values:
+        """What a loop gives a name."""
+        assert definition.value is not None, "a loop has an iterable"
+        iterated = iterables(self.possible(definition.value))
+        return part(element(iterated, definition.node, self.script), definition.path)
 
     def _dispatches(self, function: ast.AST) -> bool:
         decorators = getattr(function, "decorator_list", ())

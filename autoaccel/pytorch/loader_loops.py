@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from autoaccel.analysis.iteration_wrappers import wrapped_argument
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_as
-from autoaccel.dataflow.definitions import STAR, ElementPath
+from autoaccel.dataflow.definitions import STAR, Definition, ElementPath
 from autoaccel.dataflow.query import once_all
 from autoaccel.dataflow.syntax_index import position
-from autoaccel.library_models import library_values
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Method = Literal["to", "cuda", "type"]
 _WIDENING = frozenset({"to", "cuda", "type"})
 _PREFETCHED = ("prefetch", "in_memory")  # the runtime's
+_HANDING_ON = {Kind.UNKNOWN, Kind.OBJECT, Kind.ITERATOR}  # may give what a loader gives
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,13 +30,15 @@ class LoaderLoop:
     `loader` is the expression of the loader itself, inside `enumerate`, `tqdm`, `zip` and the like, also when the
     wrapped iterable was given a name first (`bar = tqdm(loader)`). `target` is the part of the loop's target that
     receives the batch. `prefetched` says that the loader already is in the runtime's `prefetch` or `in_memory`.
-    `known` is False when only use speaks for a loader. `zip(a, b)` gives two."""
+    `known` is False when only use speaks for a loader. `zip(a, b)` gives two. `through` are the bindings of such names:
+    what becomes of the loader happens to whatever else reads them."""
 
     node: ast.For
     loader: ast.expr
     target: ast.expr
     known: bool
     prefetched: bool
+    through: tuple[Definition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,12 +63,11 @@ class BatchTransfer:
 def loader_loops(script: Script) -> Iterator[LoaderLoop]:
     """Every loop over a loader in source order of the loops."""
     for node in script.find(ast.For):
-        for loader, target, prefetched in _leaves(script, node.iter, node.target, False):
-            kinds = script.values(loader).kinds - {Kind.NONE}
-            if kinds == {Kind.LOADER}:
-                yield LoaderLoop(node, loader, target, True, prefetched)
-            elif kinds == {Kind.UNKNOWN} and _named_loader(loader):
-                yield LoaderLoop(node, loader, target, False, prefetched)
+        for leaf in _leaves(script, _Leaf(node.iter, node.target)):
+            kinds = script.values(leaf.iterable).kinds - {Kind.NONE}
+            known = kinds == {Kind.LOADER}
+            if known or (kinds == {Kind.UNKNOWN} and _named_loader(leaf.iterable)):
+                yield LoaderLoop(node, leaf.iterable, leaf.target, known, leaf.prefetched, leaf.through)
 
 
 @once_all
@@ -76,8 +78,9 @@ def loops_of_unknown(script: Script) -> Iterator[tuple[ast.For, ast.expr]]:
     for node in script.find(ast.For):
         if node in known or not _moves_elements(script, node):
             continue
-        for iterable, _, _ in _leaves(script, node.iter, node.target, False):
-            if not _of_dict(iterable) and any(value.kind is Kind.UNKNOWN for value in script.values(iterable)):
+        for iterable in (leaf.iterable for leaf in _leaves(script, _Leaf(node.iter, node.target))):
+            unknown = isinstance(iterable, ast.Starred) or script.values(iterable).kinds & _HANDING_ON
+            if unknown and not _of_dict(iterable):
                 yield node, iterable
                 break
 
@@ -103,44 +106,85 @@ def _moves_elements(script: Script, loop: ast.For) -> bool:
     )
 
 
-def _leaves(
-    script: Script, iterable: ast.expr, target: ast.expr | None, prefetched: bool
-) -> Iterator[tuple[ast.expr, ast.expr, bool]]:
-    """The innermost iterables of a loop header with the targets that receive their items."""
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """What a loop's header iterates, and the part of its target that receives the items."""
+
+    iterable: ast.expr
+    target: ast.expr
+    prefetched: bool = False
+    through: tuple[Definition, ...] = ()
+
+
+def _leaves(script: Script, leaf: _Leaf) -> Iterator[_Leaf]:
+    """The innermost iterables of a loop header."""
+    match leaf.iterable:
+        case ast.Call() as call:
+            inner = _inside(script, leaf, call)
+        case ast.Name() as name:
+            inner = _named(script, leaf, name)
+        case _:
+            inner = None
+    if inner is None:
+        yield leaf
+    else:
+        for each in inner:
+            yield from _leaves(script, each)
+
+
+def _inside(script: Script, leaf: _Leaf, call: ast.Call) -> list[_Leaf] | None:
+    """What a call in a header iterates; None if it is no `enumerate`, `zip` or wrapper of loops."""
+    name = script.qualname(call.func)
+    if name is None and isinstance(call.func, ast.Name) and not script.definitions(call.func):
+        name = f"builtins.{call.func.id}"
+    if name == "builtins.zip":
+        parts = ((each, _element(leaf.target, index)) for index, each in enumerate(call.args))
+        return [replace(leaf, iterable=each, target=part) for each, part in parts if part is not None]
+    prefetched = script.runtime_name(call.func) in _PREFETCHED
+    if name == "builtins.enumerate" or prefetched:
+        wrapped = call.args[0] if call.args else given_as(call, "iterable")
+    else:
+        wrapped = wrapped_argument(script, call, again=bool(leaf.through))
+    if wrapped is None or isinstance(wrapped, ast.Starred):
+        return None
+    target = _element(leaf.target, 1) if name == "builtins.enumerate" else leaf.target
     if target is None:
-        return
-    if isinstance(iterable, ast.Call):
-        name = script.qualname(iterable.func)
-        if name is None and isinstance(iterable.func, ast.Name) and not script.definitions(iterable.func):
-            name = f"builtins.{iterable.func.id}"
-        wrapped = iterable.args[0] if iterable.args else None
-        if wrapped is None:
-            wrapped = given_as(iterable, "iterable")
-        if script.runtime_name(iterable.func) in _PREFETCHED and wrapped is not None:
-            yield from _leaves(script, wrapped, target, True)
-            return
-        if name == "builtins.enumerate" and wrapped is not None:
-            yield from _leaves(script, wrapped, _element(target, 1), prefetched)
-            return
-        if name == "builtins.zip":
-            for index, each in enumerate(iterable.args):
-                yield from _leaves(script, each, _element(target, index), prefetched)
-            return
-        if library_values.is_loop_wrapper(name) and wrapped is not None:
-            yield from _leaves(script, wrapped, target, prefetched)
-            return
-    if isinstance(iterable, ast.Name):
-        definitions = script.definitions(iterable)
-        if len(definitions) == 1 and definitions[0].how in ("assign", "with") and not definitions[0].path:
-            value = definitions[0].value
-            if isinstance(value, ast.Call) and (
-                library_values.is_loop_wrapper(script.qualname(value.func))
-                or (isinstance(value.func, ast.Name) and value.func.id in ("enumerate", "zip"))
-                or script.runtime_name(value.func) in _PREFETCHED
-            ):
-                yield from _leaves(script, value, target, prefetched)
-                return
-    yield iterable, target, prefetched
+        return []
+    return [replace(leaf, iterable=wrapped, target=target, prefetched=leaf.prefetched or prefetched)]
+
+
+def _named(script: Script, leaf: _Leaf, name: ast.Name) -> list[_Leaf] | None:
+    """What a name in a header was bound to: `bar = tqdm(loader)`, also under a condition (`if verbose: …`)."""
+    definitions = script.definitions(name)
+    if not all(each.how in ("assign", "with") and not each.path for each in definitions):
+        return None
+    if len(definitions) == 1:
+        (definition,) = definitions
+        if definition in leaf.through or not isinstance(definition.value, ast.Call):
+            return None
+        bound = replace(leaf, iterable=definition.value, through=(*leaf.through, definition))
+        return _inside(script, bound, definition.value)
+    found = dict.fromkeys(end for each in definitions for end in _ends(script, leaf, each))
+    if None in found or len({(end.iterable, end.target, end.prefetched) for end in found if end is not None}) != 1:
+        return None
+    ends = [end for end in found if end is not None]
+    return [replace(ends[0], through=(*dict.fromkeys(each for end in ends for each in end.through),))]
+
+
+def _ends(script: Script, leaf: _Leaf, definition: Definition) -> list[_Leaf | None]:
+    """The ways from one of several bindings of a name to what is iterated: through wrappers and other bindings of the
+    same name; None for one that leads elsewhere."""
+    if definition in leaf.through or definition.value is None:
+        return [None]
+    leaf = replace(leaf, iterable=definition.value, through=(*leaf.through, definition))
+    while isinstance(leaf.iterable, ast.Call):
+        inner = _inside(script, leaf, leaf.iterable)
+        if inner is None or len(inner) != 1:
+            return [None]
+        (leaf,) = inner
+    if isinstance(leaf.iterable, ast.Name) and leaf.iterable.id == definition.name:
+        return [end for each in script.definitions(leaf.iterable) for end in _ends(script, leaf, each)]
+    return [leaf]
 
 
 def _element(target: ast.expr, index: int) -> ast.expr | None:

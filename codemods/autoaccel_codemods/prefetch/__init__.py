@@ -15,7 +15,8 @@ Only what the loop itself moves is moved ahead. Left alone:
 - loops that draw from the generator of the loader's order as well;
 - batches that the loop changes while they are copied, as `non-blocking` (AA103) says;
 - iterators that are resumed after a `break`, endless streams, batches that `itertools.cycle` keeps;
-- a device that is only known inside the loop;
+- a device that is only known inside the loop, or after the iterator was made (`bar = tqdm(loader)`);
+- iterators with a name that something else reads as well;
 - scripts that capture CUDA graphs themselves;
 - objects with a `to()` of their own.
 
@@ -30,20 +31,27 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import replace
 
 from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.definitions import STAR, Definition
+from autoaccel.dataflow.definitions import STAR
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier, literal
 from autoaccel.pytorch import graph_capture
-from autoaccel.pytorch.batches import Target, device_of, own_to_method
+from autoaccel.pytorch.batches import device_of, own_to_method
 from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.loader_changes import drawn_beside
-from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop, loader_loops, loops_of_unknown, transfers_of
+from autoaccel.pytorch.loader_loops import (
+    BatchTransfer,
+    LoaderLoop,
+    loader_loops,
+    loops_of_unknown,
+    transfers,
+    transfers_of,
+)
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.prefetch import in_memory
 from autoaccel_codemods.prefetch.batch_reads import BatchReads, moves_whole_part
+from autoaccel_codemods.prefetch.loop_device import device_for
 
 RULE = Rule(
     code="AA202",
@@ -63,22 +71,25 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 
     Loops, and the moves in them, are found by `autoaccel.pytorch.loader_loops`; here:
         batch_reads  which parts of its batches a loop moves, and which it reads on the host
+        loop_device  the device that is named where the loader stands
         in_memory    whether a loop that stays on the CPU can look up its batches whole
     """
     for loop in loader_loops(script):
-        transfers = [each for each in transfers_of(script, loop) if device_of(script, each).accelerates]
+        moved = [each for each in transfers_of(script, loop) if device_of(script, each).accelerates]
         if loop.prefetched:
             continue
-        if not transfers:
-            if in_memory.is_indexed_on_cpu(script, loop) and _unfit(script, loop) is None:
+        if not moved:
+            unfit = _unfit(script, loop) or _read_elsewhere(script, loop)
+            if unfit is None and in_memory.is_indexed_on_cpu(script, loop):
                 yield _on_cpu(script, loop)
             continue
         batch = BatchReads(script, loop)
-        moves = list(dict.fromkeys(read.transfer for read in batch.reads if read.transfer in transfers))
+        moves = list(dict.fromkeys(read.transfer for read in batch.reads if read.transfer in moved))
         problem = _unfit(script, loop) or next((p for each in moves if (p := own_to_method(script, each))), None)
         if problem is None and any(_is_either(batch, each) for each in moves):
             problem = "a batch is moved whole, or only a part of it"
-        device, trouble = _device(batch, moves)
+        problem = problem or _read_elsewhere(script, loop)
+        device, trouble = device_for(batch, moves)
         parts = _parts(batch, moves)
         if problem or device is None or not parts:
             yield RULE.skip(loop.node, problem or trouble or _kept(batch))
@@ -87,6 +98,9 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         code = Code(f"{script.accel}.prefetch({{0}}{literal(arguments)})", (loop.loader,))
         message = "the step waits for its batch to be fetched and copied"
         yield RULE.finding(loop.node, message, Replace(loop.loader, code), *device.naming, *script.import_runtime)
+    for taken in dict.fromkeys(each.site for each in transfers(script) if each.site_script is script):
+        if isinstance(taken, ast.Call) and script.loops(taken):
+            yield RULE.skip(taken, "its batches are taken by `next(…)`, not by a loop")
     for unknown, iterable in loops_of_unknown(script):
         yield RULE.skip(unknown, f"nothing shows that `{script.source(iterable)}` is a data loader")
 
@@ -122,110 +136,21 @@ def _unfit(script: Script, loop: LoaderLoop) -> str | None:
     return drawn_beside(script, loop)
 
 
-def _device(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[Target | None, str | None]:
-    """The device for the loop's header, or why there is none."""
-    script, loop = batch.script, batch.loop
-    spelled: dict[str, Target] = {}
-    for transfer in moves:
-        target = device_of(script, transfer)
-        passed = batch.passed(transfer.device) if isinstance(transfer.device, ast.Name) else None
-        if passed is not None and isinstance(passed, ast.Name | ast.Attribute | ast.Constant):
-            target = Target(script.source(passed), True, tuple(_names(passed)))
-        condition = _condition(script, loop, transfer)
-        if target.text is None or not _mean_the_same(script, loop, target.names):
-            return None, "its device is only known inside the loop"
-        if not _surely(script, transfer):
-            return None, f"it is not certain that {target.text} is a device"
-        if condition is None:
-            spelled[target.text] = target
-        elif _is_plain(condition) and _mean_the_same(script, loop, tuple(_names(condition))):
-            text = _choice(script, target, script.source(condition))
-            spelled[text] = replace(target, text=text)
-        else:
-            return None, "its batches are moved only under a condition inside the loop"
-    if len(spelled) > 1:
-        return None, "its batches go to more than one device"
-    return next(iter(spelled.values()), None), None
-
-
-def _choice(script: Script, target: Target, test: str) -> str:
-    """The device where `test` holds, else the CPU; a type alias may have made the very same choice already."""
-    device = target.text or ""
-    if target.test is not None and script.source(target.test) == test:
-        return device
-    return f"{f'({device})' if ' if ' in device else device} if {test} else {script.quote}cpu{script.quote}"
-
-
-def _surely(script: Script, transfer: BatchTransfer) -> bool:
-    device = transfer.device
-    if device is None or transfer.method == "cuda" or script.is_device(device):
-        return True
-    if any(value.kind is Kind.NUMBER for value in script.values(device)):
-        return True
-    name = device.id if isinstance(device, ast.Name) else getattr(device, "attr", "")
-    return any(word in name.lower() for word in ("device", "rank", "gpu", "cuda"))
-
-
-def _condition(script: Script, loop: LoaderLoop, transfer: BatchTransfer) -> ast.expr | None:
-    """The test under which a move is made; the constant None where there is more than a single simple one."""
-    found: list[ast.expr] = []
-    child: ast.AST = transfer.call
-    for ancestor in script.ancestors(transfer.call):
-        if ancestor is loop.node:
-            break
-        match ancestor:
-            case ast.If(test=test) | ast.IfExp(test=test) if child is not test:
-                negated = (child in ancestor.orelse) if isinstance(ancestor, ast.If) else child is ancestor.orelse
-                asks_type = isinstance(ancestor, ast.IfExp) and isinstance(test, ast.Call)
-                if not asks_type:
-                    found.append(ast.Constant(None) if negated else test)
-            case ast.Try() | ast.While() | ast.Match():
-                found.append(ast.Constant(None))
-        child = ancestor
-    return None if not found else found[0] if len(found) == 1 else ast.Constant(None)
-
-
-def _is_plain(test: ast.expr) -> bool:
-    match test:
-        case ast.Name():
-            return True
-        case ast.Attribute(value=value):
-            return _is_plain(value)
-        case ast.UnaryOp(op=ast.Not(), operand=value):
-            return _is_plain(value)
-        case ast.Compare(left=value, ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
-            return _is_plain(value)
-        case ast.Call(func=function, args=[], keywords=[]):
-            return ast.unparse(function) == "torch.cuda.is_available"
-        case _:
-            return False
-
-
-def _names(expression: ast.expr) -> Iterator[ast.Name]:
-    return (node for node in ast.walk(expression) if isinstance(node, ast.Name))
-
-
-def _mean_the_same(script: Script, loop: LoaderLoop, names: tuple[ast.Name, ...]) -> bool:
-    """Whether these names mean the same in the loop's header as where the batch is moved."""
-    return all(
-        _means_the_same(script, loop, name, definition) for name in names for definition in script.definitions(name)
-    )
-
-
-def _means_the_same(script: Script, loop: LoaderLoop, name: ast.Name, definition: Definition) -> bool:
-    if script.inside(definition.node, loop.node):
-        return False
-    scope, function = script.function(loop.node), script.function(name)
-    if definition.scope is script.module_scope or function is scope or script.inside(loop.node, definition.scope.node):
-        return (
-            definition.scope is not script.module_scope
-            or scope is None
-            or name.id not in script.reaching_definitions.scopes[scope].definitions
-        )
-    # `self` of another method of the same class
-    cls = script.enclosing_class(name)
-    receivers = [each.args.args[0].arg for each in (scope, function) if each is not None and each.args.args]
-    return cls is not None and cls is script.enclosing_class(loop.node) and receivers == [name.id, name.id]
+def _read_elsewhere(script: Script, loop: LoaderLoop) -> str | None:
+    """Who else gets the batches of an iterable that has a name: it would get them where this loop wants them."""
+    for definition in loop.through:
+        for use in script.uses(definition):
+            match script.parent(use):
+                case ast.For(iter=source) as other if source is use and other is not loop.node:
+                    return f"another loop, in line {other.lineno}, reads `{definition.name}` as well"
+                case ast.For() | ast.Attribute():
+                    continue
+                case ast.Call(func=ast.Name(id="len")):
+                    continue
+            if not any(each.value is not None and script.inside(use, each.value) for each in loop.through):
+                if not script.inside(use, loop.node.iter):
+                    return f"`{definition.name}` is used in line {use.lineno} as well"
+    return None
 
 
 def _parts(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[BatchPart, ...]:

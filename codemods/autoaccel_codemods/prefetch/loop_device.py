@@ -1,0 +1,147 @@
+"""The device that a prefetcher is told: where a loop moves its batches, in words that mean the same at its loader."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.pytorch.batches import Target, device_of
+from autoaccel.pytorch.device_expressions import precedes
+
+if TYPE_CHECKING:
+    from autoaccel.analysis import Script
+    from autoaccel.dataflow.definitions import Definition
+    from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop
+    from autoaccel_codemods.prefetch.batch_reads import BatchReads
+
+
+def device_for(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[Target | None, str | None]:
+    """The device for the loop's header, or why there is none."""
+    script, loop = batch.script, batch.loop
+    spelled: dict[str, Target] = {}
+    for transfer in moves:
+        target = device_of(script, transfer)
+        passed = batch.passed(transfer.device) if isinstance(transfer.device, ast.Name) else None
+        if passed is not None and isinstance(passed, ast.Name | ast.Attribute | ast.Constant):
+            target = Target(script.source(passed), True, tuple(_names(passed)))
+        condition = _condition(script, loop, transfer)
+        if target.text is None or not _mean_the_same(script, loop, target.names):
+            return None, "its device is only known inside the loop"
+        if not all(_is_bound_at_loader(script, loop, each) for each in target.names):
+            return None, f"{target.text} may be another device, or none yet, where the iterator is made"
+        if not _surely(script, transfer):
+            return None, f"it is not certain that {target.text} is a device"
+        if condition is None:
+            spelled[target.text] = target
+        elif _is_plain(condition) and all(
+            _mean_the_same(script, loop, (each,)) and _is_bound_at_loader(script, loop, each)
+            for each in _names(condition)
+        ):
+            text = _choice(script, target, script.source(condition))
+            spelled[text] = replace(target, text=text)
+        else:
+            return None, "its batches are moved only under a condition inside the loop"
+    if len(spelled) > 1:
+        return None, "its batches go to more than one device"
+    return next(iter(spelled.values()), None), None
+
+
+def _is_bound_at_loader(script: Script, loop: LoaderLoop, name: ast.Name) -> bool:
+    """Whether a name has the same value already where the loader is wrapped, if that is before the loop's header."""
+    if not loop.through:
+        return True
+    definitions, place = script.definitions(name), script.statement(loop.loader)
+    scope = script.function(loop.loader)
+    for each in definitions:
+        if each.scope is script.module_scope and scope is not None:
+            continue
+        if each.scope.node is not (scope or script.tree):
+            return False
+        if each.how != "param" and (
+            len(definitions) > 1 or each.node is place or not precedes(script, script.statement(each.node), place)
+        ):
+            return False
+    return bool(definitions)
+
+
+def _choice(script: Script, target: Target, test: str) -> str:
+    """The device where `test` holds, else the CPU; a type alias may have made the very same choice already."""
+    device = target.text or ""
+    if target.test is not None and script.source(target.test) == test:
+        return device
+    return f"{f'({device})' if ' if ' in device else device} if {test} else {script.quote}cpu{script.quote}"
+
+
+def _surely(script: Script, transfer: BatchTransfer) -> bool:
+    device = transfer.device
+    if device is None or transfer.method == "cuda" or script.is_device(device):
+        return True
+    if any(value.kind is Kind.NUMBER for value in script.values(device)):
+        return True
+    name = device.id if isinstance(device, ast.Name) else getattr(device, "attr", "")
+    return any(word in name.lower() for word in ("device", "rank", "gpu", "cuda"))
+
+
+def _condition(script: Script, loop: LoaderLoop, transfer: BatchTransfer) -> ast.expr | None:
+    """The test under which a move is made; the constant None where there is more than a single simple one."""
+    found: list[ast.expr] = []
+    child: ast.AST = transfer.call
+    for ancestor in script.ancestors(transfer.call):
+        if ancestor is loop.node:
+            break
+        match ancestor:
+            case ast.If(test=test) | ast.IfExp(test=test) if child is not test:
+                negated = (child in ancestor.orelse) if isinstance(ancestor, ast.If) else child is ancestor.orelse
+                asks_type = isinstance(ancestor, ast.IfExp) and isinstance(test, ast.Call)
+                if not asks_type:
+                    found.append(ast.Constant(None) if negated else test)
+            case ast.Try() | ast.While() | ast.Match():
+                found.append(ast.Constant(None))
+        child = ancestor
+    return None if not found else found[0] if len(found) == 1 else ast.Constant(None)
+
+
+def _is_plain(test: ast.expr) -> bool:
+    match test:
+        case ast.Name():
+            return True
+        case ast.Attribute(value=value):
+            return _is_plain(value)
+        case ast.UnaryOp(op=ast.Not(), operand=value):
+            return _is_plain(value)
+        case ast.Compare(left=value, ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            return _is_plain(value)
+        case ast.Call(func=function, args=[], keywords=[]):
+            return ast.unparse(function) == "torch.cuda.is_available"
+        case _:
+            return False
+
+
+def _names(expression: ast.expr) -> Iterator[ast.Name]:
+    return (node for node in ast.walk(expression) if isinstance(node, ast.Name))
+
+
+def _mean_the_same(script: Script, loop: LoaderLoop, names: tuple[ast.Name, ...]) -> bool:
+    """Whether these names mean the same in the loop's header as where the batch is moved."""
+    return all(
+        _means_the_same(script, loop, name, definition) for name in names for definition in script.definitions(name)
+    )
+
+
+def _means_the_same(script: Script, loop: LoaderLoop, name: ast.Name, definition: Definition) -> bool:
+    if script.inside(definition.node, loop.node):
+        return False
+    scope, function = script.function(loop.node), script.function(name)
+    if definition.scope is script.module_scope or function is scope or script.inside(loop.node, definition.scope.node):
+        return (
+            definition.scope is not script.module_scope
+            or scope is None
+            or name.id not in script.reaching_definitions.scopes[scope].definitions
+        )
+    # `self` of another method of the same class
+    cls = script.enclosing_class(name)
+    receivers = [each.args.args[0].arg for each in (scope, function) if each is not None and each.args.args]
+    return cls is not None and cls is script.enclosing_class(loop.node) and receivers == [name.id, name.id]
