@@ -17,6 +17,9 @@ Training:
 Autograd:
     gradients            what makes code training
     graph_flow           where what carries a graph may go
+    graph_results        whether what an operation gives carries a graph
+    graph_holders        what holds a graph that something was given to keep
+    graph_states         places that a graph comes to, with the calls that lead there
     graph_requirement    whether code must record its graph
     object_references    everywhere that an object may turn up
     kept_state           what called functions store for later

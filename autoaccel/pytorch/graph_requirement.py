@@ -23,13 +23,8 @@ from autoaccel.library_models.graph_operations import (
 )
 from autoaccel.library_models.python_names import CONTAINERS, PLAIN_DECORATORS
 from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
-from autoaccel.pytorch.graph_flow import (
-    CallStack,
-    FlowState,
-    GraphFlow,
-    GraphNeeded,
-    push_call,
-)
+from autoaccel.pytorch.graph_flow import GraphFlow
+from autoaccel.pytorch.graph_states import CallStack, FlowState, GraphNeeded, push_call
 from autoaccel.pytorch.implicit_calls import implicit_callees
 from autoaccel.pytorch.kept_generators import goes_on_with_graph
 from autoaccel.pytorch.kept_state import is_layer_weight, reads_of_computed_weights, stored_values
