@@ -91,6 +91,9 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         [call_flow]             into functions and out of them
         [storage_flow]          through names, attributes and containers
         [float_tensors]         whether an expression surely is one tensor of decimals
+        [tensor_content]        what values hold, joined and mixed
+        [operation_content]     what operations of torch give
+        [gradient_uses]         names of which gradients surely are taken
         step_edits              the edits that all of this comes to
         skip_reasons            every reason for which code is left in float32, in the words of the report
 

@@ -25,8 +25,9 @@ from autoaccel_codemods.autocast import expression_flow
 from autoaccel_codemods.autocast.blockers import Problem, problem_at
 from autoaccel_codemods.autocast.call_flow import TORCH
 from autoaccel_codemods.autocast.expression_flow import ITERATED
-from autoaccel_codemods.autocast.float_tensors import Content, content
+from autoaccel_codemods.autocast.float_tensors import content
 from autoaccel_codemods.autocast.storage_flow import CONTAINERS
+from autoaccel_codemods.autocast.tensor_content import Content
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
