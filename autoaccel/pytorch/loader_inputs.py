@@ -20,7 +20,7 @@ from autoaccel.dataflow.value_parts import part
 from autoaccel.library_models.tensor_operations import LOSSES, METHODS, PRODUCTS
 from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
 from autoaccel.pytorch import datasets
-from autoaccel.pytorch.evaluation_passes import WITHOUT_PARAMETERS
+from autoaccel.pytorch.forwards import WITHOUT_PARAMETERS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
