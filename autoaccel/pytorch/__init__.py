@@ -38,6 +38,8 @@ Data:
     loader_changes       where a program changes that, and when
     datasets             what a dataset does when a worker indexes it
     batches              where moves of batch data go, what a file changes in place
+    parameter_holders    whether objects have parameters
+    host_memory          the batches in whose memory an expression may lie
     host_writes          whether the host changes a batch while it is copied
 
 Tensors:
