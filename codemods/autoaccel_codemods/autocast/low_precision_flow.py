@@ -32,7 +32,8 @@ from autoaccel_codemods.autocast.tensor_content import Content
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.completeness import ScriptNode
-    from autoaccel_codemods.autocast.regions import Hoist
+    from autoaccel_codemods.autocast.hoists import Hoist
+
 
 _OBJECTS = frozenset({Kind.MODULE, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.LOADER})
 # What these modules give takes over the precision of what goes in; weights of embeddings are looked up as they are.
