@@ -16,6 +16,7 @@ From the outside in:
     unit_tests          places that belong to tests and benchmarks
     callables           what an expression that is called stands for
     call_sites          where functions are called from, and what they are passed there
+    started_functions   functions that run in processes and threads of their own
     classes             bases, derived classes, kinds of instances
     rebound_names       names of a module that other files bind anew
     project             the files that a script belongs with

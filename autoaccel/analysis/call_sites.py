@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis import decorators, name_lookups
 from autoaccel.analysis.classes import derived_classes, lineage
+from autoaccel.analysis.started_functions import handed_over, starts, starts_process
 from autoaccel.dataflow.abstract_values import BOUND, Kind
-from autoaccel.dataflow.call_arguments import bind_argument, given_as, positional
+from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.dataflow.completeness import Answer, CallSite
 from autoaccel.dataflow.query import fixpoint, once
 from autoaccel.dataflow.syntax_index import last_name
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from autoaccel.dataflow.abstract_values import ClassRef
 
 _TELLING = frozenset("isinstance issubclass super type print id hash repr str".split())
-_PROCESSES = ("Process", "spawn", "start_processes")
-_STARTERS = (*_PROCESSES, "Thread")
 
 
 @fixpoint(Answer(), Answer(missing="its callers depend on one another"))
@@ -117,7 +116,7 @@ def _handed_on(script: Script, function: ast.AST, other: Script, names: tuple[st
         around = other.parent(mention)
         if other.call_of(mention) is not None or isinstance(around, ast.Attribute):
             continue
-        if not isinstance(mention.ctx, ast.Load) or _starts_process(
+        if not isinstance(mention.ctx, ast.Load) or starts_process(
             around, other.parent(around) if around is not None else None
         ):
             continue  # what it is given there is looked at
@@ -187,25 +186,10 @@ def arguments_for(script: Script, function: ast.AST, parameter: str) -> Iterator
         found = bind_argument(function, call, parameter, bound=is_bound(script, function, other, call))
         if found is not None:
             yield other, found
-    for other, call in _starts(script, function):
-        handed = _handed_over(function, call, parameter)
+    for other, call in starts(script, function):
+        handed = handed_over(function, call, parameter)
         if handed is not None:
             yield other, handed
-
-
-@once
-def _starts(script: Script, function: ast.AST) -> tuple[tuple[Script, ast.Call], ...]:
-    """Calls that run a function in a process or thread: `Process(target=f, args=…)`, `spawn(f, args=…)`."""
-    name = getattr(function, "name", None)
-    if name is None or isinstance(script.parent(function), ast.ClassDef):
-        return ()
-    files = script.project.files_naming(script, name, attribute=False)
-    return tuple(
-        (other, call)
-        for other in files
-        for call in other.syntax_index.calls_named(*_STARTERS)
-        if (target := _started(call)) is not None and _is_name_of(other, target, script, function)
-    )
 
 
 def is_bound(script: Script, function: ast.AST, other: Script, call: ast.Call) -> bool:
@@ -297,17 +281,6 @@ def _line(other: Script, node: ast.expr, script: Script) -> str:
     return f"line {node.lineno}" + (f" of {other.path.name}" if other is not script and other.path is not None else "")
 
 
-def _started(call: ast.Call) -> ast.expr | None:
-    """The function that a call runs elsewhere."""
-    match last_name(call.func):
-        case "Process" | "Thread":
-            return given_as(call, "target")
-        case "spawn" | "start_processes":
-            return call.args[0] if call.args else given_as(call, "fn")
-        case _:
-            return None
-
-
 def _only_names(script: Script, mention: ast.expr) -> bool:
     """Whether a class is told of, and not made: as an annotation, as a base, by `isinstance(x, A)`, to torch."""
     node: ast.AST = mention
@@ -350,52 +323,3 @@ def _may_be_class(script: Script, function: ast.expr) -> bool:
             return any(each.how in ("assign", "for", "param", "walrus") for each in script.definitions(function))
         case _:
             return False
-
-
-def _starts_process(*around: ast.AST | None) -> bool:
-    """Whether a function is handed to a process of its own, with arguments in sight: `spawn(f, …)`,
-    `Process(target=f)`."""
-    calls = [each for each in around if isinstance(each, ast.Call) and last_name(each.func) in _PROCESSES]
-    return any(_passed(call) is not None for call in calls)
-
-
-def _is_name_of(other: Script, target: ast.expr, script: Script, function: ast.AST) -> bool:
-    """Whether a name stands for a function of `script`: it is defined under it, or imported from there."""
-    if not isinstance(target, ast.Name):
-        return False
-    definitions = other.definitions(target)
-    if len(definitions) != 1:
-        return False
-    if definitions[0].how == "import" and definitions[0].target:
-        imported = script.project.imported(other, definitions[0].target, definitions[0].level)
-        name = getattr(function, "name", None)
-        return imported is not None and imported[0] is script and imported[1] == name
-    return definitions[0].node is function
-
-
-def _handed_over(function: ast.AST, call: ast.Call, parameter: str) -> ast.expr | None:
-    """The expression that a process or thread gets for a parameter; `spawn` passes its rank before them."""
-    passed = _passed(call)
-    if passed is None:
-        return None
-    spawned = last_name(call.func) not in ("Process", "Thread")
-    return {**dict(zip(positional(function)[int(spawned) :], passed[0], strict=False)), **passed[1]}.get(parameter)
-
-
-def _passed(call: ast.Call) -> tuple[list[ast.expr], dict[str, ast.expr]] | None:
-    """The positional arguments and the others that a process or thread gets for its function; None where they are not
-    in sight."""
-    given = {keyword.arg: keyword.value for keyword in call.keywords}
-    if None in given:
-        return None
-    positional, named = given.get("args"), given.get("kwargs")
-    if positional is None and last_name(call.func) not in ("Process", "Thread") and len(call.args) > 1:
-        positional = call.args[1]
-    if not isinstance(positional, ast.Tuple | ast.List | None) or not isinstance(named, ast.Dict | None):
-        return None
-    elements = [] if positional is None else positional.elts
-    keys = [] if named is None else [getattr(key, "value", None) for key in named.keys]
-    if any(isinstance(each, ast.Starred) for each in elements) or not all(isinstance(key, str) for key in keys):
-        return None
-    values = [] if named is None else named.values
-    return elements, {str(key): value for key, value in zip(keys, values, strict=True)}

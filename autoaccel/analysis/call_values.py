@@ -13,7 +13,7 @@ from autoaccel.analysis.iteration_wrappers import handed_on
 from autoaccel.analysis.name_lookups import named_member
 from autoaccel.analysis.parameter_values import annotated_values
 from autoaccel.dataflow.abstract_values import ANY, NONE, NOTHING, ClassRef, Kind, Value, Values, any_item, made, union
-from autoaccel.dataflow.call_arguments import bind_argument
+from autoaccel.dataflow.call_arguments import bind_argument, given_as
 from autoaccel.dataflow.value_parts import container_method, element
 from autoaccel.library_models import library_values, member_values
 
@@ -127,8 +127,7 @@ def _external_call(script: Script, name: str, node: ast.Call) -> Values:
         items = tuple((index, possible(each)) for index, each in enumerate(arguments))
         return made(Kind.ITERATOR, node, script, how="zip", items=items)
     if library_values.is_loop_wrapper(name):
-        given = (keyword.value for keyword in node.keywords if keyword.arg == "iterable")
-        wrapped = first if first is not None else next(given, None)
+        wrapped = first if first is not None else given_as(node, "iterable")
         if wrapped is None:
             return ANY
         return made(Kind.ITERATOR, node, script, how="pass", items=((None, possible(wrapped)),))

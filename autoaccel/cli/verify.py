@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from autoaccel.measure.observing.request import Request
     from autoaccel.measure.observing.run_record import RunRecord
     from autoaccel.measure.scratch import Scratch
-    from autoaccel.measure.verifying.procedure import CannotVerifyError, Limits
+    from autoaccel.measure.verifying.originals import Limits
     from autoaccel.measure.verifying.report import Verification
+    from autoaccel.measure.verifying.trials import CannotVerifyError
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
 
@@ -71,7 +72,7 @@ def verify(
     configuration = configure([trial.path])
     configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
     session = Session(trial, timeout, steps, seeds)
-    from autoaccel.measure.verifying.procedure import CannotVerifyError
+    from autoaccel.measure.verifying.trials import CannotVerifyError
     from autoaccel.reports import verification
 
     try:
@@ -100,6 +101,7 @@ class Session:
         """Raises `CannotVerifyError`."""
         from autoaccel.measure import changes, scratch
         from autoaccel.measure.verifying import procedure
+        from autoaccel.measure.verifying.trials import CannotVerifyError
 
         request = self.trial.request
         try:
@@ -113,14 +115,14 @@ class Session:
                     tell=showing.begin,
                 )
         except scratch.ScratchError as error:
-            raise procedure.CannotVerifyError(str(error)) from error
+            raise CannotVerifyError(str(error)) from error
 
     def _limits(self) -> Limits:
-        from autoaccel.measure.verifying import procedure
+        from autoaccel.measure.verifying import originals
 
-        usual = procedure.Limits()
+        usual = originals.Limits()
         patience = None if self.steps else usual.patience  # a number that was asked for is made
-        return procedure.Limits(self.steps or usual.steps, self.seeds or usual.seeds, patience)
+        return originals.Limits(self.steps or usual.steps, self.seeds or usual.seeds, patience)
 
     def _run(self, copy: Scratch, request: Request, environment: Mapping[str, str], *, showing: _Showing) -> RunRecord:
         from autoaccel.measure import launching
@@ -182,7 +184,7 @@ def passed(
 ) -> list[conversion.Rewritten]:
     """What becomes of a script, and of the files of its project that it imports, when only that is changed which trains
     the same. Raises `click.ClickException`."""
-    from autoaccel.measure.verifying.procedure import CannotVerifyError
+    from autoaccel.measure.verifying.trials import CannotVerifyError
     from autoaccel.reports import verification
 
     trial = observed_scripts.prepare(str(script), arguments, is_module=False, python=None)

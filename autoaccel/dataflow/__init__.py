@@ -1,6 +1,7 @@
 """One file by itself, and what answers about it are made of. Imports nothing else of the package.
 
 Each standing on those before it:
+    child_nodes           the children of syntax nodes
     syntax_index          parents, blocks, nodes by type, source text
     context_managers      which `with` blocks may swallow an exception
     definitions           bindings of names, and their scopes

@@ -42,3 +42,24 @@ def bind_argument(function: ast.AST, call: ast.Call, parameter: str, *, bound: b
     if index >= len(call.args) or any(isinstance(each, ast.Starred) for each in call.args[: index + 1]):
         return None
     return call.args[index]
+
+
+def may_be_passed_for(
+    function: ast.AST, call: ast.Call, argument: ast.AST, *, bound: bool
+) -> tuple[list[str], list[str]]:
+    """The parameters that an argument of a call (a keyword, or what stands by position) may be passed for, and those
+    that may hold it among others: `*args`, `**kwargs`."""
+    arguments: ast.arguments = function.args  # type: ignore[attr-defined]
+    names = positional(function)[int(bound) :]
+    named = [*names, *(each.arg for each in arguments.kwonlyargs)]
+    match argument:
+        case ast.keyword(arg=str() as name):
+            found = [name] if name in named else []
+        case ast.keyword() | ast.Starred():
+            found = named
+        case _:
+            index = next(index for index, each in enumerate(call.args) if each is argument)
+            after_star = any(isinstance(each, ast.Starred) for each in call.args[:index])
+            found = names if after_star else names[index : index + 1]
+    collecting = [each.arg for each in (arguments.vararg, arguments.kwarg) if each is not None]
+    return found, collecting if not found or isinstance(argument, ast.Starred) else []

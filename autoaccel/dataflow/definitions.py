@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from autoaccel.dataflow.child_nodes import children
 from autoaccel.dataflow.qualified_names import canonical
-from autoaccel.dataflow.syntax_index import children
 
 BindingKind = Literal[
     "assign", "for", "with", "param", "import", "def", "class", "aug", "walrus", "except", "del", "global", "match"

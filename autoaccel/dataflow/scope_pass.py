@@ -9,6 +9,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
+from autoaccel.dataflow.child_nodes import children
 from autoaccel.dataflow.context_managers import may_swallow
 from autoaccel.dataflow.definitions import (
     STAR,
@@ -23,7 +24,7 @@ from autoaccel.dataflow.definitions import (
     merge_states,
     state_raised,
 )
-from autoaccel.dataflow.syntax_index import SyntaxIndex, children
+from autoaccel.dataflow.syntax_index import SyntaxIndex
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _PLAIN = frozenset(

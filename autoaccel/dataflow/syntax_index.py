@@ -6,9 +6,11 @@ import ast
 import itertools
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from autoaccel.dataflow.child_nodes import BY_TYPE, children
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Loop = ast.For | ast.AsyncFor | ast.While
@@ -16,61 +18,6 @@ Node = TypeVar("Node", bound=ast.AST)
 
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-_WITHOUT_NODES = frozenset(
-    """ctx op ops id attr arg asname level module simple conversion is_async rest kind str type_comment type_ignores
-    kwd_attrs""".split()
-)
-_LEAVES = (ast.Name, ast.Constant, ast.MatchSingleton, ast.Global, ast.Nonlocal)
-_GAPPED = (ast.Dict, ast.arguments)  # have None in their lists, for `{**other}` and for keywords without default
-
-
-def _children_by_field(node: ast.AST) -> list[ast.AST]:
-    kind = type(node)
-    found: list[ast.AST] = []
-    for field in kind._fields:
-        value = getattr(node, field, None) if field not in _WITHOUT_NODES else None
-        if type(value) is list:
-            found += value
-        elif isinstance(value, ast.AST):
-            found.append(value)
-    return [each for each in found if each is not None] if kind in _GAPPED else found
-
-
-def _no_children(_: ast.AST) -> list[ast.AST]:
-    return []
-
-
-class _Children(dict[type[ast.AST], Callable[[Any], list[ast.AST]]]):
-    """How to get the child nodes of each type that are worth a visit: no contexts and operators.
-
-    The types that most nodes are of have functions of their own.
-    """
-
-    def __missing__(self, kind: type[ast.AST]) -> Callable[[Any], list[ast.AST]]:
-        self[kind] = _no_children if kind in _LEAVES else _children_by_field
-        return self[kind]
-
-
-_children = _Children(
-    {
-        ast.Assign: lambda node: [*node.targets, node.value],
-        ast.Attribute: lambda node: [node.value],
-        ast.BinOp: lambda node: [node.left, node.right],
-        ast.Call: lambda node: [node.func, *node.args, *node.keywords],
-        ast.Compare: lambda node: [node.left, *node.comparators],
-        ast.Expr: lambda node: [node.value],
-        ast.If: lambda node: [node.test, *node.body, *node.orelse],
-        ast.List: lambda node: node.elts[:],
-        ast.Subscript: lambda node: [node.value, node.slice],
-        ast.Tuple: lambda node: node.elts[:],
-        ast.keyword: lambda node: [node.value],
-    }
-)
-
-
-def children(node: ast.AST) -> list[ast.AST]:
-    """The child nodes in the order of the fields, as `ast.iter_child_nodes`, but without contexts and operators."""
-    return _children[type(node)](node)
 
 
 def position(node: ast.AST | None) -> tuple[int, int]:
@@ -134,7 +81,7 @@ class SyntaxIndex:
                 by_type[kind] = [node]
             else:
                 alike.append(node)
-            inner = _children[kind](node)
+            inner = BY_TYPE[kind](node)
             if inner:
                 owner = node if kind in _SCOPES else owners[node]
                 for child in inner:

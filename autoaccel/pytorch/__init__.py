@@ -3,6 +3,7 @@
 Training:
     training_steps       the backwards, optimizer steps and forwards that belong together
     step_effects         what a piece of code does to a training step
+    forwards             calls that run a model, and whether they record gradients
     evaluation_passes    code that only evaluates
     evaluation_only      programs that only evaluate
     run_once_code        places that run a single time
@@ -17,6 +18,10 @@ Training:
 Autograd:
     gradients            what makes code training
     graph_flow           where what carries a graph may go
+    graph_results        whether what an operation gives carries a graph
+    graph_holders        what holds a graph that something was given to keep
+    graph_states         places that a graph comes to, with the calls that lead there
+    graph_operands       operands that may bring a graph along
     graph_requirement    whether code must record its graph
     object_references    everywhere that an object may turn up
     kept_state           what called functions store for later
@@ -33,6 +38,8 @@ Data:
     loader_changes       where a program changes that, and when
     datasets             what a dataset does when a worker indexes it
     batches              where moves of batch data go, what a file changes in place
+    parameter_holders    whether objects have parameters
+    host_memory          the batches in whose memory an expression may lie
     host_writes          whether the host changes a batch while it is copied
 
 Tensors:

@@ -77,15 +77,10 @@ def _stable_order(value: Value) -> tuple[str, str, int, int]:
 
 def _wrapped(value: Value) -> list[ast.expr]:
     call = value.node
-    if value.name not in ("torch.utils.data.Subset", "torch.utils.data.ConcatDataset") or not isinstance(
-        call, ast.Call
-    ):
+    wraps = value.name in ("torch.utils.data.Subset", "torch.utils.data.ConcatDataset")
+    if not wraps or not isinstance(call, ast.Call):
         return []
-    first = (
-        call.args[0]
-        if call.args
-        else next((each.value for each in call.keywords if each.arg in ("dataset", "datasets")), None)
-    )
+    first = call.args[0] if call.args else given_as(call, "dataset") or given_as(call, "datasets")
     if first is None:
         return []
     return list(first.elts) if isinstance(first, ast.List | ast.Tuple) else [first]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.library_models.tensor_views import RESHAPING
-from autoaccel.pytorch.evaluation_passes import evaluations, forward_calls
+from autoaccel.pytorch.evaluation_passes import evaluations
+from autoaccel.pytorch.forwards import forward_calls
 from autoaccel.pytorch.gradients import sets_grad_mode
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.step_effects import Effect, effects

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis.classes import instance_kind
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.dataflow.query import once, once_all
+from autoaccel.dataflow.query import once_all
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.graph_operations import is_false
 from autoaccel.library_models.python_names import BUILTINS
+from autoaccel.pytorch.forwards import forward_calls, is_module_method, records, tries_out
 from autoaccel.pytorch.gradients import (
     asks_for_gradients,
     backward_calls,
@@ -35,16 +35,8 @@ if TYPE_CHECKING:
 _NAMED = re.compile(
     r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test|tester|testing|predict|prediction|infer|inference)(_|$|\d)"
 )
-
-
 OWN_GRADIENTS = "it needs gradients itself"
 OWN_MODE = "it switches gradients off itself, where it wants to"
-WITHOUT_PARAMETERS = frozenset(
-    f"torch.nn.{name}"
-    for name in """AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveMaxPool2d AvgPool1d AvgPool2d CosineSimilarity Dropout
-    Dropout2d Flatten Fold GELU Identity LogSoftmax MaxPool1d MaxPool2d PairwiseDistance PixelShuffle ReLU
-    ReflectionPad2d Sigmoid Softmax Softplus Tanh Unflatten Unfold Upsample ZeroPad2d""".split()
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,12 +48,15 @@ class EvaluationPass:
     says why it must be left alone."""
 
     node: ast.stmt
-    function: ast.FunctionDef | ast.AsyncFunctionDef | None
-    first: ast.stmt | None
-    last: ast.stmt | None
-    forwards: tuple[ast.Call, ...]
-    covered: bool
-    problem: str | None
+    forwards: tuple[ast.Call, ...] = ()
+    problem: str | None = None
+    function: ast.FunctionDef | ast.AsyncFunctionDef | None = None
+    first: ast.stmt | None = None
+    last: ast.stmt | None = None
+
+    @property
+    def covered(self) -> bool:
+        return not self.forwards
 
 
 @once_all
@@ -103,68 +98,6 @@ def _steps(script: Script, function: ast.AST) -> bool:
     return False
 
 
-def forward_calls(script: Script, outer: ast.AST) -> Iterator[ast.Call]:
-    """Calls of models within `outer`: directly, or of a project function that calls one; nested functions excluded."""
-    for call in script.in_scope(outer, ast.Call):
-        if runs_model(script, call):
-            yield call
-
-
-@once
-def runs_model(script: Script, call: ast.Call) -> bool:
-    """Whether a call runs a model: `model(x)`, `self.net(x)`, `model.forward(x)`, or a project function that does."""
-    return _runs_model(script, call, set())
-
-
-def _runs_model(script: Script, call: ast.Call, seen: set[ast.AST]) -> bool:
-    if script.kind(call.func) is Kind.MODULE:
-        scope = script.function(call)  # within a model a module without parameters stands for all of it
-        return not is_function_module(script, call.func) or (scope is not None and is_module_method(script, scope))
-    if isinstance(call.func, ast.Attribute):
-        owner = script.kind(call.func.value)
-        if owner is Kind.MODULE and call.func.attr in ("forward", "encode", "decode", "sample", "generate"):
-            return True
-    for other, function in script.callees(call):
-        if function in seen:
-            continue
-        seen.add(function)
-        if any(_runs_model(other, each, seen) for each in other.in_scope(function, ast.Call)):
-            return True
-    return False
-
-
-def is_function_module(script: Script, model: ast.expr) -> bool:
-    """Whether a module is a function of its inputs in the form of an object: without parameters it records nothing."""
-    values = script.values(model)
-    return bool(values) and all(value.name in WITHOUT_PARAMETERS for value in values)
-
-
-def _records(script: Script, call: ast.Call, within: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:
-    """Whether a forward runs with gradients on: neither here nor in the project functions that lead to it are they
-    off."""
-    if in_grad_mode(script, call, within):
-        return False
-    callees = script.callees(call)
-    if script.kind(call.func) is Kind.MODULE:
-        return not callees or not all(_is_off_throughout(other, function) for other, function in callees)
-    return not callees or any(
-        _records(other, inner, function, seen | {function})
-        for other, function in callees
-        if function not in seen
-        for inner in forward_calls(other, function)
-    )
-
-
-def _is_off_throughout(script: Script, function: ast.FunctionDef) -> bool:
-    """Whether a function sets the grad mode for all that it does."""
-    body = [each for each in function.body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
-    match body:
-        case [ast.With(items=items), *rest] if all(isinstance(each, ast.Return) for each in rest):
-            return any(sets_grad_mode(script, each.context_expr) for each in items)
-        case _:
-            return has_grad_mode(script, function)
-
-
 def _sets_mode_within(script: Script, outer: ast.AST) -> bool:
     """Whether code sets the grad mode where it wants to, and leaves it on elsewhere."""
     blocks: list[ast.With | ast.AsyncWith] = [*script.in_scope(outer, ast.With), *script.in_scope(outer, ast.AsyncWith)]
@@ -200,7 +133,7 @@ def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctio
     unknown = None if forwards else _called_unknown(script, function)
     if unknown is not None and not called_in_grad_mode(script, function) and not has_grad_mode(script, function):
         reason = f"nothing shows that `{script.source(unknown.func)}` is a model"
-        return EvaluationPass(function, function, None, None, (unknown,), False, reason)
+        return EvaluationPass(function, (unknown,), reason, function)
     if not forwards or (is_module_method(script, function) and not _called_from_outside(script, function)):
         return None
     if not evals and tries_out(script, function, forwards):
@@ -209,16 +142,16 @@ def _whole_function(script: Script, function: ast.FunctionDef | ast.AsyncFunctio
         asked = asks_for_gradients(script, function)
         if asked is None or not _only_asks(asked):
             return None
-        return EvaluationPass(function, function, None, None, forwards, False, OWN_GRADIENTS)
-    open_forwards = tuple(call for call in forwards if _records(script, call, function))
+        return EvaluationPass(function, forwards, OWN_GRADIENTS, function)
+    open_forwards = tuple(call for call in forwards if records(script, call, function))
     if not open_forwards or called_in_grad_mode(script, function):
-        return EvaluationPass(function, function, None, None, (), True, None)
+        return EvaluationPass(function, function=function)
     problem = _function_problem(script, function, open_forwards, bool(evals))
     if problem is None:
         problem, loop = _hidden_problem(script, [function], function, open_forwards)
         if loop is not None:
-            return EvaluationPass(loop, None, loop.body[0], loop.body[-1], open_forwards, False, None)
-    return EvaluationPass(function, function, None, None, open_forwards, False, problem)
+            return EvaluationPass(loop, open_forwards, first=loop.body[0], last=loop.body[-1])
+    return EvaluationPass(function, open_forwards, problem, function)
 
 
 def _called_unknown(script: Script, function: ast.AST) -> ast.Call | None:
@@ -282,33 +215,6 @@ def _called_from_outside(script: Script, method: ast.FunctionDef | ast.AsyncFunc
     return known_all and not any(
         function is not None and is_module_method(other, function) for other, function in sites
     )
-
-
-def tries_out(script: Script, function: ast.AST, forwards: tuple[ast.Call, ...]) -> bool:
-    """Whether a function only calls a fresh model once, to see that it runs: `net = Net(); print(net(x).size())`."""
-    if any(script.in_scope(function, kind) for kind in (ast.For, ast.While)):
-        return False
-    if any(part.attr == "load_state_dict" for part in script.in_scope(function, ast.Attribute)):
-        return False
-    return all(made_here(script, call.func, function) for call in forwards)
-
-
-def made_here(script: Script, model: ast.expr, function: ast.AST) -> bool:
-    """Whether a model is made where it is called, in the scope of `function`."""
-    if isinstance(model, ast.Call):
-        return True
-    definitions = script.definitions(model) if isinstance(model, ast.Name) else ()
-    return bool(definitions) and all(
-        each.scope.node is function and isinstance(each.value, ast.Call) for each in definitions
-    )
-
-
-def is_module_method(script: Script, function: ast.AST) -> bool:
-    """Methods of a model itself may be called while training."""
-    cls = script.parent(function)
-    if not isinstance(cls, ast.ClassDef):
-        return False
-    return instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION)
 
 
 def _function_problem(
@@ -432,28 +338,23 @@ def _run(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]
     block = script.block(first)
     inner = block[block.index(first) : block.index(last) + 1]
     calls = [call for statement in inner for call in forward_calls(script, statement)]
-    open_calls = tuple(call for call in calls if _records(script, call, script.tree))
-    if not open_calls:
-        yield EvaluationPass(first, None, first, last, (), True, None)
-        return
-    if all(_ends_without_forward_of_its_own(script, call) for call in open_calls):
-        yield EvaluationPass(first, None, first, last, (), True, None)
-        return
-    if called_in_grad_mode(script, script.function(first)):
-        yield EvaluationPass(first, None, first, last, (), True, None)
+    open_calls = tuple(call for call in calls if records(script, call, script.tree))
+    elsewhere = all(_ends_without_forward_of_its_own(script, call) for call in open_calls)
+    if elsewhere or called_in_grad_mode(script, script.function(first)):
+        yield EvaluationPass(first, first=first, last=last)
         return
     own = any(_sets_mode_within(script, each) for each in inner)
     problem = OWN_MODE if own else needs_graph(script, inner, open_calls)
     if problem is None:
         problem, loop = _hidden_problem(script, [*inner], script.function(first), open_calls)
         if loop is not None:
-            yield EvaluationPass(loop, None, loop.body[0], loop.body[-1], open_calls, False, None)
+            yield EvaluationPass(loop, open_calls, first=loop.body[0], last=loop.body[-1])
             return
     function = _only_callee(script, open_calls) if problem is None else None
     if function is not None:
-        yield EvaluationPass(function, function, None, None, open_calls, False, None)
+        yield EvaluationPass(function, open_calls, function=function)
         return
-    yield EvaluationPass(first, None, first, last, open_calls, False, problem)
+    yield EvaluationPass(first, open_calls, problem, first=first, last=last)
 
 
 def _only_callee(script: Script, calls: tuple[ast.Call, ...]) -> ast.FunctionDef | None:

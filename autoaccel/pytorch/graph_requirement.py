@@ -12,8 +12,7 @@ from autoaccel.analysis.classes import instance_kind, lineage
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.dataflow.query import once
-from autoaccel.dataflow.syntax_index import is_constant, last_name
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.graph_operations import (
     ENDING_BUILTINS,
     ENDING_FUNCTIONS,
@@ -21,23 +20,18 @@ from autoaccel.library_models.graph_operations import (
     FORWARD_HOOKS,
     SHOWING_METHODS,
 )
-from autoaccel.library_models.python_names import CONTAINERS, PLAIN_DECORATORS
+from autoaccel.library_models.python_names import PLAIN_DECORATORS
 from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
-from autoaccel.pytorch.graph_flow import (
-    CallStack,
-    FlowState,
-    GraphFlow,
-    GraphNeeded,
-    push_call,
-)
+from autoaccel.pytorch.graph_flow import GraphFlow
+from autoaccel.pytorch.graph_operands import MAY_HOLD, may_have_graph
+from autoaccel.pytorch.graph_states import CallStack, FlowState, GraphNeeded, push_call
 from autoaccel.pytorch.implicit_calls import implicit_callees
 from autoaccel.pytorch.kept_generators import goes_on_with_graph
-from autoaccel.pytorch.kept_state import is_layer_weight, reads_of_computed_weights, stored_values
+from autoaccel.pytorch.kept_state import reads_of_computed_weights, stored_values
 from autoaccel.pytorch.object_references import connected_files, property_name
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Definition
 
 Seen = dict[ast.AST, bool]
 """The functions that were entered, and whether they compute anything that carries a graph."""
@@ -58,7 +52,6 @@ _RUNNERS = frozenset(
     """builtins.map functools.reduce torch.utils.checkpoint.checkpoint torch.utils.checkpoint.checkpoint_sequential
     torch.func.functional_call torch.nn.parallel.data_parallel""".split()
 )
-_MAY_HOLD = (None, Kind.SEQUENCE, Kind.MAPPING)
 _OF_NO_MODEL = ENDING_METHODS | SHOWING_METHODS | {"eval", "train", "to", "cuda", "cpu", "format", "join", "append"}
 _PLAIN_DECORATORS = PLAIN_DECORATORS | {"override"}
 
@@ -114,8 +107,7 @@ def _writes_into_kept(script: Script) -> bool:
         if isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_") and not call.func.attr.endswith("__")
         for argument in call.args
     ]
-    leaves = _leaf_names(script)
-    return any(_is_kept(script, target) and _carries(script, value, leaves) for target, value in writes)
+    return any(_is_kept(script, target) and _carries(script, value) for target, value in writes)
 
 
 def _is_kept(script: Script, target: ast.expr) -> bool:
@@ -123,7 +115,7 @@ def _is_kept(script: Script, target: ast.expr) -> bool:
     owner = target
     while isinstance(owner, ast.Subscript):
         owner = owner.value
-    if script.kind(owner) not in (*_MAY_HOLD, Kind.TENSOR, Kind.BATCH):
+    if script.kind(owner) not in (*MAY_HOLD, Kind.TENSOR, Kind.BATCH):
         return False
     definitions = script.definitions(owner) if isinstance(owner, ast.Name) else ()
     return isinstance(owner, ast.Attribute) or any(
@@ -131,10 +123,10 @@ def _is_kept(script: Script, target: ast.expr) -> bool:
     )
 
 
-def _carries(script: Script, value: ast.expr, leaves: frozenset[str]) -> bool:
+def _carries(script: Script, value: ast.expr) -> bool:
     """Whether a value is computed of parameters, or by a model."""
     operands: list[ast.expr] = [*script.within(value, ast.Name), *script.within(value, ast.Attribute)]
-    return any(_may_have_graph(script, each, leaves, None) for each in operands) or any(
+    return any(may_have_graph(script, each, None) for each in operands) or any(
         script.kind(call.func) is Kind.MODULE for call in script.within(value, ast.Call)
     )
 
@@ -252,33 +244,32 @@ def _may_give_tensor(script: Script, getter: ast.FunctionDef) -> bool:
 def _operations(script: Script, outer: ast.AST, region: ast.AST | None) -> Iterator[ast.expr]:
     """Operations on tensors that may bring a graph from outside of the region: on parameters of models, on leaves, on
     what the region is given."""
-    leaves = _leaf_names(script)
     for part in script.within(outer, ast.BinOp):
-        if any(_may_have_graph(script, each, leaves, region) for each in (part.left, part.right)):
+        if any(may_have_graph(script, each, region) for each in (part.left, part.right)):
             yield part
     for negated in script.within(outer, ast.UnaryOp):
-        if _may_have_graph(script, negated.operand, leaves, region):
+        if may_have_graph(script, negated.operand, region):
             yield negated
     for added in script.within(outer, ast.AugAssign):
-        if _may_have_graph(script, added.value, leaves, region):
+        if may_have_graph(script, added.value, region):
             yield added.value
     views: list[ast.Subscript | ast.Attribute] = [*script.within(outer, ast.Subscript)]
     views += [each for each in script.within(outer, ast.Attribute) if each.attr in VIEW_ATTRIBUTES]
     for view in views:  # of a leaf: it is no leaf itself
-        if isinstance(view.ctx, ast.Load) and _may_have_graph(script, view.value, leaves, region, surely=True):
+        if isinstance(view.ctx, ast.Load) and may_have_graph(script, view.value, region, surely=True):
             yield view
     for call in script.within(outer, ast.Call):
         name = script.qualname(call.func)
         arguments = given_values(call)
         if script.callees(call):
-            yield from (each for each in arguments if _may_have_graph(script, each, leaves, region, surely=True))
+            yield from (each for each in arguments if may_have_graph(script, each, region, surely=True))
             continue
         computes = script.kind(call.func) in (Kind.MODULE, Kind.LOSS_FUNCTION) or (
             name is not None and _is_function(name)
         )
         computes = computes or called_name(script, call.func) in _ADDING
         if name is None and isinstance(call.func, ast.Attribute) and call.func.attr not in ENDING_METHODS:
-            if _may_have_graph(script, call.func.value, leaves, region, surely=True):
+            if may_have_graph(script, call.func.value, region, surely=True):
                 yield call
                 continue
         strange = _is_strange(script, call) and _is_run(script, call, None if region is not None else outer)
@@ -288,7 +279,7 @@ def _operations(script: Script, outer: ast.AST, region: ast.AST | None) -> Itera
             or (_runs_arguments(script, call) and any(_is_code(script, each) for each in arguments))
         ):
             yield call
-        elif any(_may_have_graph(script, each, leaves, region, surely=not computes) for each in arguments):
+        elif any(may_have_graph(script, each, region, surely=not computes) for each in arguments):
             if computes or name is None:
                 yield call
 
@@ -356,88 +347,3 @@ def _may_keep_results(script: Script, decorator: ast.expr) -> bool:
 def _is_function(name: str) -> bool:
     """Whether a qualified name is one of a function of torch that may record a graph; classes compute nothing."""
     return name.startswith("torch.") and name.rpartition(".")[2][0].islower() and name not in ENDING_FUNCTIONS
-
-
-def _may_have_graph(
-    script: Script, operand: ast.expr, leaves: frozenset[str], region: ast.AST | None, *, surely: bool = False
-) -> bool:
-    """Whether an operand may carry a graph from outside; where `surely`, only if it is known to be a tensor."""
-    match operand:
-        case ast.Name(id=name):
-            kind = script.kind(operand)
-            if name in leaves or kind is Kind.PARAMETER:
-                return True
-            if region is None or (kind is not Kind.TENSOR and (surely or kind not in _MAY_HOLD)):
-                return False
-            seen: set[Definition] = set()
-            return any(_is_given(script, each, region, seen) for each in script.definitions(operand))
-        case ast.Attribute(attr=name):
-            if script.qualname(operand) is not None:
-                return False
-            return name in leaves or script.kind(operand) is Kind.PARAMETER or is_layer_weight(script, operand)
-        case ast.Subscript(value=owner):
-            kind = script.kind(operand)
-            if kind not in (None, Kind.TENSOR, Kind.PARAMETER):
-                return False
-            return _may_have_graph(script, owner, leaves, region, surely=surely and kind is None)
-        case _:
-            return False
-
-
-def _is_given(script: Script, definition: Definition, region: ast.AST, seen: set[Definition]) -> bool:
-    """Whether a binding is a parameter of the region's function, or made before its statements; or of a part of one."""
-    if definition in seen:
-        return False
-    seen.add(definition)
-    if isinstance(region, ast.FunctionDef | ast.AsyncFunctionDef):
-        if definition.how == "param" and definition.scope.node is region:
-            return True
-    elif definition.how in ("param", "assign", "aug") and not script.inside(definition.node, region):
-        return True
-    return any(
-        _is_given(script, each, region, seen)
-        for name in _parts_of(script, definition.value)
-        for each in script.definitions(name)
-    )
-
-
-def _parts_of(script: Script, value: ast.expr | None) -> Iterator[ast.Name]:
-    """The names whose value, or a part of it, an expression hands on."""
-    match value:
-        case ast.Name():
-            if script.kind(value) not in (Kind.LOADER, Kind.DATASET):
-                yield value
-        case ast.Subscript(value=owner) | ast.Starred(value=owner) | ast.Attribute(value=owner):
-            yield from _parts_of(script, owner)
-        case ast.Tuple(elts=parts) | ast.List(elts=parts) | ast.BoolOp(values=parts):
-            for each in parts:
-                yield from _parts_of(script, each)
-        case ast.IfExp(body=body, orelse=orelse):
-            yield from _parts_of(script, body)
-            yield from _parts_of(script, orelse)
-        case ast.Call(args=arguments):
-            if (called_name(script, value.func) or "").removeprefix("builtins.") in CONTAINERS:
-                for each in arguments:
-                    yield from _parts_of(script, each)
-
-
-@once
-def _leaf_names(script: Script) -> frozenset[str]:
-    """Names of variables and attributes that a file makes require gradients."""
-    found: set[str] = set()
-    for call in script.syntax_index.calls_named("requires_grad_"):
-        if isinstance(call.func, ast.Attribute):
-            found.add(last_name(call.func.value))
-    for keyword in script.find(ast.keyword):
-        if keyword.arg == "requires_grad" and not is_constant(keyword.value, False):
-            statement = script.statement(keyword)
-            if isinstance(statement, ast.Assign):
-                found.update(last_name(each) for each in statement.targets)
-    for statement in script.find(ast.Assign):
-        for target in statement.targets:
-            if isinstance(target, ast.Attribute) and target.attr == "requires_grad":
-                found.add(last_name(target.value))
-            elif isinstance(statement.value, ast.Call):
-                if script.qualname(statement.value.func) == "torch.nn.Parameter":
-                    found.add(last_name(target))
-    return frozenset(found - {""})

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.classes import class_info
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.child_nodes import children
 from autoaccel.dataflow.query import fixpoint, once
-from autoaccel.dataflow.syntax_index import children, is_constant
+from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.library_models.graph_operations import DIFFERENTIATING
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import METHODS, STORING

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from autoaccel import sources
 from autoaccel.analysis import Project
-from autoaccel.measure.verifying.procedure import STEPS, Limits
+from autoaccel.measure.verifying.originals import STEPS, Limits
 from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.engine import Analysis
 from benchmarks.planted_faults import judging

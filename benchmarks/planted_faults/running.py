@@ -18,8 +18,10 @@ from autoaccel.edits import Finding
 from autoaccel.measure import changes
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import RunRecord
-from autoaccel.measure.verifying.procedure import CannotVerifyError, Limits, verify
+from autoaccel.measure.verifying.originals import Limits
+from autoaccel.measure.verifying.procedure import verify
 from autoaccel.measure.verifying.report import Outcome, Verdict, Verification
+from autoaccel.measure.verifying.trials import CannotVerifyError
 from autoaccel.rewriting.engine import Analysis
 from benchmarks.planted_faults import judging
 from benchmarks.planted_faults.catalogue import FIXTURES, Fault

@@ -18,7 +18,8 @@ from autoaccel.measure import changes
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import RunRecord
 from autoaccel.measure.rewriter import project_root
-from autoaccel.measure.verifying.procedure import CannotVerifyError, verify
+from autoaccel.measure.verifying.procedure import verify
+from autoaccel.measure.verifying.trials import CannotVerifyError
 from autoaccel.reports import verification
 from benchmarks.public_scripts.running import PROJECT, limited
 from benchmarks.right_rewrites.cases import PARTS, Case, Prepared, UnpreparedError

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import Code, Finding, RemoveArgument, Replace, Skipped, Tier
 from autoaccel.pytorch.arrays import is_fresh, is_read_only, resizing
@@ -79,7 +80,7 @@ def _data(call: ast.Call) -> ast.expr | None:
     """The data of a call whose arguments are all in sight; None for literals, which have no array to share."""
     if any(keyword.arg is None for keyword in call.keywords):
         return None
-    data = call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "data"), None)
+    data = call.args[0] if call.args else given_as(call, "data")
     return None if isinstance(data, ast.Starred | ast.List | ast.Tuple | ast.ListComp | ast.Constant) else data
 
 

@@ -10,7 +10,7 @@ import pytest
 from autoaccel import sources
 from autoaccel.analysis import Project
 from autoaccel.edits import Code, RemoveStatement, Replace
-from autoaccel.measure.verifying.procedure import Limits
+from autoaccel.measure.verifying.originals import Limits
 from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.engine import Analysis
 from benchmarks.planted_faults import judging

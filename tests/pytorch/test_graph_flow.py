@@ -11,7 +11,8 @@ from autoaccel.analysis import Project, Script, load
 from autoaccel.analysis.callables import called_name, functions_of
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.pytorch.graph_flow import CallStack, GraphFlow, GraphNeeded, push_call
+from autoaccel.pytorch.graph_flow import GraphFlow
+from autoaccel.pytorch.graph_states import CallStack, GraphNeeded, push_call
 
 HEAD = """\
 import collections

@@ -12,8 +12,9 @@ from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.pytorch.evaluation_passes import EvaluationPass
 from autoaccel.pytorch.evaluation_passes import evaluations as evaluation_passes
-from autoaccel.pytorch.graph_flow import GraphFlow, GraphNeeded
+from autoaccel.pytorch.graph_flow import GraphFlow
 from autoaccel.pytorch.graph_requirement import needs_graph
+from autoaccel.pytorch.graph_states import GraphNeeded
 
 HEAD = """\
 import torch

@@ -12,7 +12,8 @@ from autoaccel.analysis.files import Files
 from autoaccel.dataflow.abstract_values import UNKNOWN
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.pytorch.host_writes import changed_after, memory
+from autoaccel.pytorch.host_memory import memory
+from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.loader_loops import transfers
 
 HEAD = """\

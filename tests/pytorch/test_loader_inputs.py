@@ -8,7 +8,8 @@ import pytest
 
 from autoaccel.analysis import Script, load
 from autoaccel.pytorch.loader_calls import loader_calls
-from autoaccel.pytorch.loader_inputs import IN_WORKERS, LoaderInputs, has_parameters, same_memory
+from autoaccel.pytorch.loader_inputs import IN_WORKERS, LoaderInputs, same_memory
+from autoaccel.pytorch.parameter_holders import has_parameters
 
 HEAD = """\
 import torch

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from autoaccel.runtime import devices, environment
-from autoaccel.runtime.amp import autocast, autocast_controller
+from autoaccel.runtime.amp import autocast, autocast_controller, program_state
 from autoaccel.runtime.loading import glibc_malloc, prefetcher
 from autoaccel.runtime.loading.copy_stream import CopyStream, Event
 
@@ -38,7 +38,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOACCEL_REMEMBER", "off")
     monkeypatch.setattr(autocast_controller, "_controllers", {})
     monkeypatch.setattr(autocast_controller, "_overflowed", set())
-    monkeypatch.setattr(autocast_controller, "_is_anything_compiled", lambda: False)  # other tests did, in this process
+    monkeypatch.setattr(program_state, "is_anything_compiled", lambda: False)  # other tests did, in this process
     for cache in (
         autocast._candidate,
         environment._switched_off,

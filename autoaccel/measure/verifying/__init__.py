@@ -2,6 +2,8 @@
 
 Its parts:
     procedure             which runs are made, and what follows from them
+    originals             runs of the original, and ways to reach more of the script
+    outcomes              what is said of each change in the end
     trials                the runs
     comparing             two runs, and what differs
     facts                 what can be compared although numbers differ, and the words for what does

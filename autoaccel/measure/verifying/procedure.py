@@ -9,67 +9,30 @@ original.
 
 from __future__ import annotations
 
-import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from autoaccel.edits import Tier
-from autoaccel.measure.changes import Change, Changes, known_as
+from autoaccel.measure.changes import Change, Changes
 from autoaccel.measure.observing.request import FUSED, REHEARSALS, WORKERS, Request
-from autoaccel.measure.observing.run_record import FAILED, FINISHED, RunRecord
+from autoaccel.measure.observing.run_record import FINISHED, RunRecord
 from autoaccel.measure.verifying import comparing, rounding_differences, spread
 from autoaccel.measure.verifying.bisecting import Culprit, bisect
 from autoaccel.measure.verifying.comparing import Reference
 from autoaccel.measure.verifying.facts import Difference
-from autoaccel.measure.verifying.report import Numerics, Outcome, Verdict, Verification
+from autoaccel.measure.verifying.originals import Limits, Originals
+from autoaccel.measure.verifying.outcomes import LOW, Progress, outcome
+from autoaccel.measure.verifying.report import Numerics, Verification
 from autoaccel.measure.verifying.seeds import Spreading
-from autoaccel.measure.verifying.trials import CannotVerifyError as CannotVerifyError
 from autoaccel.measure.verifying.trials import Runner, Trials, View
-from autoaccel.reports.counting import counted
 
-STEPS = 40
-SEEDS = 8
-"""At most; three are enough where the rewritten script is close to the original."""
-PATIENCE = 6.0
-"""Seconds after the first step when a run is long enough; a verification makes about ten."""
-
-_LOW = (Tier.NUMERICS, Tier.OPT_IN)
-"""Changes that may compute in lower precision."""
 _FLOAT16_STEPS = 2
-_MOST_STEPS = 10_000
-_LONGER = 10.0
-_SHORT_PASS = 3  # batches, where passes are cut short to reach what comes after them
 _WITHOUT_WORKERS = tuple(each for each in REHEARSALS if each != WORKERS)
 
 ChangesOf = Callable[[Sequence[Path]], Changes]
 Verdicts = Sequence[Difference]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How far a verification goes."""
-
-    steps: int = STEPS
-    seeds: int = SEEDS
-    patience: float | None = PATIENCE
-    """None: however long the steps take."""
-
-
-@dataclass(slots=True)
-class _Progress:
-    """What is known so far of each change."""
-
-    good: tuple[Change, ...]
-    failed: dict[Change, tuple[Sequence[Difference], tuple[Change, ...]]] = field(default_factory=dict)
-    random: dict[Change, str] = field(default_factory=dict)
-    """Changes that draw other random numbers, and what shows it."""
-    rounding_only: set[Change] = field(default_factory=set)
-    """Changes that round otherwise."""
-    notes: list[str] = field(default_factory=list)
 
 
 def verify(
@@ -92,16 +55,17 @@ class _Procedure:
         self.began = time.monotonic()
 
     def run(self, changes_of: ChangesOf) -> tuple[Verification, Changes]:
-        first, asked, notes = self._first_run()
+        originals = Originals(self.trials, self.limits)
+        first, asked, notes = originals.first_run()
         changes = self.trials.changes = changes_of([Path(name) for name in first.files])
         notes.extend(changes.problems)
         if changes.later:
             notes.append(f"{len(changes.later)} more would be found in the rewritten files; they are not verified")
-        views = self._views(first, asked, changes) if changes.all else []
-        state = _Progress(changes.all, notes=notes)
+        views = originals.views(first, asked, changes) if changes.all else []
+        state = Progress(changes.all, notes=notes)
         for view in views:
             if self._differences(view, state.good, REHEARSALS):
-                self._control(view)
+                originals.control(view)
                 self._exact(view, state)
                 self._with_workers(view, state)
             self._otherwise_rounded(view, state)
@@ -112,7 +76,7 @@ class _Procedure:
         reference = views[0].reference if views else comparing.reference([first])
         report = Verification(
             script=self.trials.request.script,
-            outcomes=tuple(self._outcome(each, state, views, numerics) for each in changes),
+            outcomes=tuple(outcome(each, changes, state, views, numerics) for each in changes),
             steps=first.steps or first.backwards,
             complete=first.ending == FINISHED,
             repeats=reference.repeats,
@@ -127,95 +91,9 @@ class _Procedure:
         )
         return report, changes
 
-    # -- the original
-
-    def _first_run(self) -> tuple[RunRecord, dict[str, Any], list[str]]:
-        """It says how many steps there is time for; what else is asked of all runs, and notes."""
-        first = self.trials.original("original", steps=self.limits.steps, patience=self.limits.patience)
-        self._check(first)
-        steps, made, notes = self.limits.steps, first.steps or first.backwards, list[str]()
-        if first.ending != FINISHED and made < steps:
-            steps = made
-            limit = f"{self.limits.patience or 0:g} s"
-            notes.append(f"{counted(steps, 'step')} are as many as are made within {limit}; --steps makes more")
-        sound = _sound_steps(first)
-        if sound is not None:
-            if not sound:
-                raise CannotVerifyError("the loss is NaN from the first step, so there is nothing to compare with")
-            steps = min(steps, sound)
-            notes.append(f"the original itself diverges, so only its first {counted(sound, 'step')} were compared")
-        if steps != self.limits.steps and steps != made:
-            first = self.trials.original(f"original, {counted(steps, 'step')}", steps=steps)
-            self._check(first)
-        return first, {"steps": steps}, notes
-
-    def _check(self, record: RunRecord) -> None:
-        if record.ending == FAILED:
-            assert record.failure is not None
-            raise CannotVerifyError(comparing.failed(record), record.failure)
-        if not record.steps and not record.backwards:
-            raise CannotVerifyError(
-                "it trains nothing: there was neither a backward nor an optimizer step in its own process"
-            )
-
-    def _views(self, first: RunRecord, asked: dict[str, Any], changes: Changes) -> list[View]:
-        """The script as it is and, where that does not reach every change, other ways to run it."""
-        again = self.trials.original("original again", lines=True, **asked)
-        self._check(again)
-        runs = [first, again]
-        reference = comparing.reference(runs)
-        if not reference.repeats:
-            runs.append(self.trials.original("original once more", **asked))
-            self._check(runs[-1])
-            reference = comparing.reference(runs)
-        self.trials.note_result(_how_it_repeats(reference))
-        views = [View("", asked, reference, again.reached)]
-        if reference.repeats:
-            views.extend(self._further_views(views[0], asked, changes))
-        return views
-
-    def _further_views(self, first: View, asked: dict[str, Any], changes: Changes) -> Iterator[View]:
-        """For what was not reached: the script with its passes cut short, and for longer."""
-        missing = [each for each in changes if not each.is_reached(first.reached)]
-        ways: dict[str, dict[str, Any]] = {}
-        if first.reference.record.passes:
-            ways[", passes cut short"] = {**asked, "pass_batches": _SHORT_PASS}
-        if self.limits.patience is not None:
-            ways[", for longer"] = {"steps": _MOST_STEPS, "patience": _LONGER}
-        for name, wanted in ways.items():
-            if not missing:
-                return
-            record = self.trials.original(f"original{name}", lines=True, **wanted)
-            self.trials.note_result("" if record.ending == FAILED else "for comparison")
-            reached = [each for each in missing if each.is_reached(record.reached)]
-            if record.ending == FAILED or not reached or _sound_steps(record) is not None:
-                continue
-            missing = [each for each in missing if each not in reached]
-            steps = wanted["steps"] if record.ending == FINISHED else record.steps or record.backwards
-            wanted = {**wanted, "steps": steps, "patience": None}
-            known = comparing.reference([record])
-            known = dataclasses.replace(known, masks=first.reference.masks, prints=first.reference.prints)
-            yield View(name, wanted, known, record.reached)
-
-    def _control(self, view: View) -> None:
-        """Before any change is blamed: whether the original is the same when it is rehearsed, and when it is not."""
-        rehearsed = self.trials.original(f"original, rehearsed{view.name}", rehearse=REHEARSALS, **view.asked)
-        disturbed = comparing.differences(view.reference, rehearsed)
-        self.trials.note_result(comparing.told(disturbed))
-        if not disturbed:
-            return
-        control = self.trials.original(f"original as a control{view.name}", **view.asked)
-        self._check(control)
-        found = comparing.differences(view.reference, control)
-        self.trials.note_result(comparing.told(found))
-        if not found:
-            what = comparing.told(disturbed)
-            raise CannotVerifyError(f"the rehearsal itself disturbs it: {what}", rehearsed.failure)
-        view.reference = comparing.less_steady(view.reference, control)
-
     # -- bit-equal
 
-    def _exact(self, view: View, state: _Progress) -> None:
+    def _exact(self, view: View, state: Progress) -> None:
         """Find the changes that are not bit-equal; those that may draw other random numbers are put aside."""
         probe = partial(self._differences, view, rehearse=_WITHOUT_WORKERS)
         for culprit in bisect(self._bit_equal(state), probe, self.trials.changes.needs).culprits:
@@ -226,7 +104,7 @@ class _Procedure:
             else:
                 self._fail(culprit, state)
 
-    def _otherwise_rounded(self, view: View, state: _Progress) -> None:
+    def _otherwise_rounded(self, view: View, state: Progress) -> None:
         """What need not be exact once more, with the kernels that the runtime may choose."""
         if all(each.topic != "fused optimizer" for each in self._rehearsed(view, state.good, REHEARSALS).decisions):
             return
@@ -259,7 +137,7 @@ class _Procedure:
             return False
         return not self._differences(view, self._with_dependencies(culprit), _WITHOUT_WORKERS, comparing.structure)
 
-    def _with_workers(self, view: View, state: _Progress) -> None:
+    def _with_workers(self, view: View, state: Progress) -> None:
         """Where the loaders have workers, datasets may draw other random numbers; nothing else may differ."""
         everything = partial(self._differences, view, rehearse=REHEARSALS)
         left = self._bit_equal(state)
@@ -275,7 +153,7 @@ class _Procedure:
             drawing = [each for each in left if each.tier is Tier.EQUIVALENT]
             state.random.update(dict.fromkeys(drawing, comparing.told(found)))
 
-    def _on_accelerator(self, view: View, state: _Progress) -> None:
+    def _on_accelerator(self, view: View, state: Progress) -> None:
         """There copies overlap with the work of others, which no rehearsal shows."""
         if view.reference.record.device == "cpu":
             return
@@ -288,7 +166,7 @@ class _Procedure:
 
         self._fail_wrong([each for each in self._bit_equal(state) if each.tier is Tier.EXACT], probe, state)
 
-    def _bit_equal(self, state: _Progress) -> tuple[Change, ...]:
+    def _bit_equal(self, state: Progress) -> tuple[Change, ...]:
         return self.trials.changes.closed(
             [each for each in state.good if each not in state.random and each not in state.rounding_only]
         )
@@ -311,7 +189,7 @@ class _Procedure:
             name += " without workers"
         return self.trials.rewritten(f"{name}{view.name}", chosen, {}, rehearse=rehearse, **view.asked)
 
-    def _in_vain(self, view: View, state: _Progress) -> Iterator[str]:
+    def _in_vain(self, view: View, state: Progress) -> Iterator[str]:
         """What should have been rehearsed and was not, although all is bit-equal."""
         record = self._rehearsed(view, state.good, REHEARSALS)
         for each in record.decisions:
@@ -325,18 +203,18 @@ class _Procedure:
         return tuple(each for each in changes if each in wanted)
 
     def _fail_wrong(
-        self, items: Sequence[Change], probe: Callable[[Sequence[Change]], Verdicts], state: _Progress
+        self, items: Sequence[Change], probe: Callable[[Sequence[Change]], Verdicts], state: Progress
     ) -> None:
         for culprit in bisect(items, probe, self.trials.changes.needs).culprits:
             self._fail(culprit, state)
 
-    def _fail(self, culprit: Culprit[Change, Verdicts], state: _Progress) -> None:
+    def _fail(self, culprit: Culprit[Change, Verdicts], state: Progress) -> None:
         state.failed[culprit.item] = culprit.verdict, culprit.company
         state.good = self.trials.changes.without(state.failed)
 
     # -- an original that does not repeat itself
 
-    def _unsteady(self, view: View, state: _Progress) -> None:
+    def _unsteady(self, view: View, state: Progress) -> None:
         """Its runs under the same seed spread, too: within that must lie what should be bit-equal."""
         if "loss" not in view.reference.unsteady and "state" not in view.reference.unsteady:
             return
@@ -365,7 +243,7 @@ class _Procedure:
 
     # -- within the spread
 
-    def _numerics(self, views: Sequence[View], state: _Progress) -> tuple[Numerics | None, RunRecord]:
+    def _numerics(self, views: Sequence[View], state: Progress) -> tuple[Numerics | None, RunRecord]:
         """Run as this machine does what changes numbers or draws other random numbers, under several seeds."""
         summary, here = None, views[0].reference.record
         left = self._inexact(state)
@@ -374,7 +252,7 @@ class _Procedure:
             if not candidates:
                 continue
             left = [each for each in left if each not in candidates]
-            low = any(each.tier in _LOW for each in candidates)
+            low = any(each.tier in LOW for each in candidates)
             spreading = Spreading(self.trials, view, self.limits.seeds, low=low, workers=bool(state.random))
             self._blame(candidates, spreading.wrong, state)
             if low:
@@ -388,7 +266,7 @@ class _Procedure:
         return summary, here
 
     def _blame(
-        self, candidates: Sequence[Change], wrong: Callable[[Sequence[Change]], Verdicts], state: _Progress
+        self, candidates: Sequence[Change], wrong: Callable[[Sequence[Change]], Verdicts], state: Progress
     ) -> None:
         """Find out which of the candidates, beside all other changes, are wrong."""
         candidates = [each for each in candidates if each in state.good]
@@ -423,61 +301,5 @@ class _Procedure:
         )
         return [Difference("failure", f"in float16 {comparing.failed(record)}")] if overflows else []
 
-    def _inexact(self, state: _Progress) -> list[Change]:
-        return [each for each in state.good if each.tier in _LOW or each in state.random or each in state.rounding_only]
-
-    # -- what is said of a change
-
-    def _outcome(self, change: Change, state: _Progress, views: Sequence[View], numerics: Numerics | None) -> Outcome:
-        verdict, reason, found = self._verdict(change, state, views, numerics)
-        said = change.record
-        return Outcome(
-            str(known_as(change.path)), said.where, said.code, said.name, change.tier.label, said.message,
-            verdict, reason, tuple(each.text for each in found),
-        )  # fmt: skip
-
-    def _verdict(
-        self, change: Change, state: _Progress, views: Sequence[View], numerics: Numerics | None
-    ) -> tuple[Verdict, str, Sequence[Difference]]:
-        if change in state.failed:
-            found, company = state.failed[change]
-            together = f", together with {_names(company)}" if company else ""
-            return Verdict.FAILED, f"{comparing.told(found)}{together}", found
-        if change not in state.good:
-            lost = [each for each in self.trials.changes.needs(change) if each in state.failed]
-            return Verdict.NOT_VERIFIED, f"it needs {_names(lost)}", ()
-        seen = [view for view in views if change.is_reached(view.reached)]
-        if not seen:
-            return Verdict.NOT_REACHED, f"line {_listed(_missed(change, views))} was not reached", ()
-        if change in state.random:
-            return Verdict.PASSED, f"other random numbers, equally distributed: {state.random[change]}", ()
-        if not any(view.reference.repeats for view in seen):
-            return Verdict.PASSED, "within the spread of the original's own runs under one seed", ()
-        if change in state.rounding_only:
-            return Verdict.PASSED, "the same but for rounding", ()
-        if change.tier in _LOW and numerics is not None:
-            return Verdict.PASSED, "bit for bit in float32; in low precision within the spread", ()
-        return Verdict.PASSED, "bit for bit", ()
-
-
-def _sound_steps(record: RunRecord) -> int | None:
-    """How many steps are made before gradients can have been no numbers; None where all losses are numbers."""
-    broken = spread.first_broken(record.losses)
-    return None if broken is None else max(broken.step - 1, 0)
-
-
-def _how_it_repeats(reference: Reference) -> str:
-    return "the same, bit for bit" if reference.repeats else "not the same: " + ", ".join(sorted(reference.unsteady))
-
-
-def _missed(change: Change, views: Sequence[View]) -> tuple[int, ...]:
-    """The lines that the view that came furthest did not reach."""
-    return min((change.missed(view.reached) for view in views), key=len)
-
-
-def _listed(numbers: Iterable[int]) -> str:
-    return ", ".join(str(number) for number in numbers)
-
-
-def _names(changes: Iterable[Change]) -> str:
-    return " and ".join(f"{each.record.code} on line {each.record.line}" for each in changes)
+    def _inexact(self, state: Progress) -> list[Change]:
+        return [each for each in state.good if each.tier in LOW or each in state.random or each in state.rounding_only]

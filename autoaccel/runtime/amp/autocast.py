@@ -11,7 +11,7 @@ import torch
 
 from .. import devices
 from ..environment import Decision, note, setting
-from . import autocast_controller, lstm_fallback
+from . import autocast_controller, lstm_fallback, region_failures
 from .autocast_controller import AutocastController, controller_of
 from .precision import is_tried, precision
 
@@ -86,7 +86,7 @@ class _Low(torch.autocast):
 
     def __exit__(self, kind: Any, failure: BaseException | None, trace: Any) -> Any:
         if failure is not None:
-            autocast_controller.explain(failure, self.fast_dtype, self._controller)
+            region_failures.explain(failure, self.fast_dtype, self._controller)
         return super().__exit__(kind, failure, trace)
 
 
@@ -115,7 +115,7 @@ class LiftToFloat32:
         if self._before is None:
             return
         if failure is not None:
-            autocast_controller.explain(failure, torch.float32, self._controller)
+            region_failures.explain(failure, torch.float32, self._controller)
         if torch.autocast_decrement_nesting() == 0:
             torch.clear_autocast_cache()
         torch.set_autocast_enabled(self._kind, False)

@@ -17,33 +17,29 @@ that lift their operands to float32: torch's own mechanism, with float32 as the 
 from __future__ import annotations
 
 import functools
-import gc
-import sys
 import threading
 import time
 import types
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import torch
 
 from .. import devices
-from ..environment import Decision, note, setting, warn_once
+from ..environment import Decision, note, warn_once
 from ..execution_mode import in_backward, is_distributed
 from ..trial import decision_cache
 from ..trial.ab_trial import ABTrial, TrialPolicy, TrialState
 from ..trial.clocks import clock_of
+from . import program_state
 
 _PATIENCE: Final = 60.0  # seconds without an iteration, or four of the longest: nobody has to wait for a trial any more
 _LONGEST: Final = 600.0  # seconds that anybody has to wait at all
 _GONE: Final = 8  # steps without the region that iterations begin at, after which they begin elsewhere
 _UNSEEN: Final = 200  # the same in calls, where no scaler tells of steps
 _FIRST_SCAN: Final = 2.0  # seconds of a run that pay for a look at all living tensors; four times as many for the next
-
-# What operations raise that refuse a precision; an exception of the script's own is its own affair.
-_REFUSALS: Final = (RuntimeError, TypeError, ValueError, AssertionError)
 
 _Site = tuple[int, int]
 
@@ -222,7 +218,7 @@ class AutocastController:
     def _has_misfit(self) -> str:
         """Which networks of the program, if any, are in float16 in every region, those that lift included."""
         if self._misfit is None:
-            self._misfit = "" if self._place.type == "cpu" else _misfit_on(self._place.type)
+            self._misfit = "" if self._place.type == "cpu" else program_state.float16_in_any_region(self._place.type)
         return self._misfit
 
     def _chooses_kernels(self) -> bool:
@@ -318,7 +314,7 @@ class AutocastController:
         now = time.monotonic()
         if now - self._last_scan > self._scan_interval:
             self._last_scan, self._scan_interval = now, 4 * self._scan_interval
-            if not _any_alive(self._low):
+            if not program_state.any_tensor_of(self._low):
                 self._low_precision_seen = False
                 self._dtype = None
 
@@ -359,21 +355,6 @@ def note_overflow(kind: str, times: int) -> None:
         _controllers[kind].give_up(why)
 
 
-def explain(failure: BaseException, dtype: torch.dtype, controller: AutocastController | None) -> None:
-    """An exception leaves a region of this precision: say so, where that may be the reason for it."""
-    if not isinstance(failure, _REFUSALS) or isinstance(failure, torch.OutOfMemoryError):
-        return
-    low = str(dtype).removeprefix("torch.")
-    text = f"autoaccel: this was raised in an autocast region ({low}); AUTOACCEL_DISABLE=amp runs the script without"
-    if hasattr(failure, "add_note"):  # since Python 3.11
-        if text not in getattr(failure, "__notes__", ()):
-            failure.add_note(text)
-    else:
-        warn_once(f"{type(failure).__name__} in an autocast region ({low}); AUTOACCEL_DISABLE=amp runs without")
-    if controller is not None:
-        controller.region_failed(failure, dtype)
-
-
 def note_optimizer_step() -> None:
     """An optimizer has stepped."""
     for controller in _controllers.values():
@@ -401,43 +382,6 @@ def _untried_reason() -> str:
     """Why nothing is tried: processes that train together must agree, and compiled code would be compiled again."""
     if is_distributed():
         return "all processes of a distributed run do the same"
-    if _is_anything_compiled():
+    if program_state.is_anything_compiled():
         return "what is compiled is not compiled twice to try"
     return ""
-
-
-def _is_anything_compiled() -> bool:
-    """Whether anything in this program is compiled, or will be at its first call."""
-    if setting("COMPILE_MODE").lower() not in ("", "off", "none"):
-        return True
-    backends: Any = getattr(sys.modules.get("torch._dynamo.eval_frame"), "cached_backends", None)
-    if isinstance(backends, dict):
-        return any(callable(backend) for backend in backends.values())
-    counters: Any = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
-    return bool(counters) and bool(counters["frames"]["ok"])
-
-
-def _misfit_on(kind: str) -> str:
-    """Which networks that Python holds compute in float16 in any region on this kind of device; empty for none.
-
-    (https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/cudnn/AutocastRNN.cpp,
-    https://github.com/pytorch/pytorch/blob/main/torch/nn/parallel/parallel_apply.py)
-    """
-    for thing in gc.get_objects():
-        if issubclass(type(thing), torch.nn.DataParallel) and len(getattr(thing, "device_ids", ())) > 1:
-            return "DataParallel runs its replicas in float16 in any autocast region"
-        if kind == "cuda" and issubclass(type(thing), torch.nn.RNNBase):
-            if any(parameter.device.type == kind for parameter in thing.parameters()):
-                return "cuDNN's recurrent networks compute in float16 in any autocast region"
-    return ""
-
-
-def _any_alive(dtype: torch.dtype) -> bool:
-    """Whether Python holds any tensor of this type."""
-    kinds: set[Any] = {torch.Tensor}
-    todo = [torch.Tensor]
-    while todo:
-        found: set[Any] = set(type.__subclasses__(todo.pop())) - kinds
-        kinds |= found
-        todo.extend(found)
-    return any(thing.dtype is dtype for thing in gc.get_objects() if type(thing) in kinds)

@@ -12,11 +12,9 @@ from __future__ import annotations
 import atexit
 import dataclasses
 import enum
-import sys
 import threading
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
@@ -28,6 +26,7 @@ from ..trial.ab_trial import ABTrial, TrialPolicy, TrialState
 from ..trial.clocks import Clock, clock_of
 from . import compile_cost
 from .call_signature import signature
+from .compilation import KINDS, Compilation, graphs_captured
 from .compile_outcome import CompileOutcome
 from .compile_target import CompileTarget, SharedBudget
 from .eager_fallback import EagerFallback
@@ -35,7 +34,6 @@ from .step_timer import WINDOW, StepDetector, StepTimer
 
 _FEWEST: Final = 16  # iterations, and
 _SOONEST: Final = 1.0  # seconds, before anything is concluded from them
-_KINDS: Final = 4  # of arguments in an iteration that are compiled for, at most
 _COMPILING: Final = 6  # iterations in which new graphs may come up, at most
 _RECOMPILES: Final = 3  # calls after those that needed new graphs once more: then it never ends
 _IDLE: Final = 60.0  # seconds without a call: others wait no longer
@@ -56,15 +54,6 @@ _budget: Final = SharedBudget()
 def settled() -> bool:
     """Whether nothing is being compiled or compared at this moment."""
     return _budget.free()
-
-
-def graphs_captured() -> int | None:
-    """How many graphs dynamo has made in this process; None if this torch does not tell."""
-    dynamo = sys.modules.get("torch._dynamo.utils")
-    counters = getattr(dynamo, "counters", None)
-    if dynamo is None:
-        return 0
-    return None if counters is None else int(counters["stats"]["unique_graphs"])
 
 
 class CompileController:
@@ -97,7 +86,7 @@ class CompileController:
         self._partial = False  # it began before it was watched
         self._called = self._born = now()
         self._compiled = False  # the iteration in progress
-        self._compilation = _Compilation()
+        self._compilation = Compilation()
         self._trial: ABTrial | None = None
         self._timer = StepTimer(self._clock, now)
         self._consider_at = _FEWEST
@@ -273,7 +262,7 @@ class CompileController:
         if not self._may_begin():
             return False
         kinds, usual = self._timer.usual_kinds()
-        if usual < 0.5 or len(kinds) > _KINDS:
+        if usual < 0.5 or len(kinds) > KINDS:
             if self._timer.iterations >= WINDOW:
                 self._stop(f"shapes keep changing: {self._timer.variety()}")
             return False
@@ -285,7 +274,7 @@ class CompileController:
         cost = prior.cost(self._target.leaves, len(kinds), warm=False) * self._budget.cost_factor
         decision = compile_cost.worth(self._run(share), cost, prior)
         if decision.pays:
-            return self._begin(_Compilation(kinds), decision.reason)
+            return self._begin(Compilation(kinds), decision.reason)
         if decision.final and (self._target.planned or 0) > self.iterations >= compile_cost.EARLY:
             self._stop(decision.reason)
         else:
@@ -315,7 +304,7 @@ class CompileController:
             return False
         if known.backend in self._backends:
             self._backends = [known.backend]
-        return self._begin(_Compilation(open=True), f"{decision.reason}, as in an earlier run")
+        return self._begin(Compilation(open=True), f"{decision.reason}, as in an earlier run")
 
     def _run(self, share: float) -> compile_cost.Run:
         candidates = (self._target.planned, self._earlier.steps)
@@ -333,7 +322,7 @@ class CompileController:
         """Whether nothing else is tried at this moment, nor a graph captured: then the clock has no moments."""
         return autocast_controller.settled() and self._budget.free(self) and self._clock.mark() is not None
 
-    def _begin(self, compilation: _Compilation, reason: str) -> bool:
+    def _begin(self, compilation: Compilation, reason: str) -> bool:
         if not self._executor.prepare(self._backends[0]):
             self._give_up()
             return False
@@ -401,25 +390,6 @@ class CompileController:
         """At the end of the run: how many steps such runs have."""
         if self.iterations * self._step >= _MANY:
             dataclasses.replace(self._earlier, step=self._step, steps=self.iterations).keep(self._target.facts)
-
-
-@dataclass(slots=True)
-class _Compilation:
-    """Compiling once: the kinds of arguments it is for, `open` to further ones at first, and what it took."""
-
-    kinds: frozenset[Hashable] = frozenset()
-    open: bool = False
-    iterations: int = 0
-    cost: float = 0.0
-    ran: bool = False  # in the iteration in progress
-    captured: int | None = 0  # graphs in the iteration in progress
-    again: int = 0  # calls that needed new graphs afterwards
-
-    def takes(self, kind: Hashable) -> bool:
-        """Whether calls with such arguments go compiled."""
-        if self.open and len(self.kinds) < _KINDS:
-            self.kinds |= {kind}
-        return kind in self.kinds
 
 
 @atexit.register

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from benchmarks.wrong_rewrites.grammar import data
+from benchmarks.wrong_rewrites.grammar.additions import Additions
 from benchmarks.wrong_rewrites.grammar.building import Builder
-from benchmarks.wrong_rewrites.grammar.gadgets import Additions, create, leave, whole_numbers
+from benchmarks.wrong_rewrites.grammar.leaving import leave, whole_numbers
+from benchmarks.wrong_rewrites.grammar.making import create
 from benchmarks.wrong_rewrites.grammar.routing import kept, routed
 from benchmarks.wrong_rewrites.programs import indent
 

@@ -77,6 +77,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         step_problems           whether the backwards and optimizer steps are in sight, and plain
         blockers                what the script does about precision and gradients itself
         regions                 which statements run under autocast, and what of them has to stay out
+        [hoists]                what of a statement gets a name of its own inside a region
         [backward_slice]        the statements that a loss is computed by
         [sigmoid_bce]           sigmoids that go into a binary cross-entropy, which are computed in float32
         [unsafe_operations]     what does not work in low precision, in all the code that the regions reach
@@ -91,6 +92,9 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         [call_flow]             into functions and out of them
         [storage_flow]          through names, attributes and containers
         [float_tensors]         whether an expression surely is one tensor of decimals
+        [tensor_content]        what values hold, joined and mixed
+        [operation_content]     what operations of torch give
+        [gradient_uses]         names of which gradients surely are taken
         step_edits              the edits that all of this comes to
         skip_reasons            every reason for which code is left in float32, in the words of the report
 

@@ -25,7 +25,7 @@ from autoaccel.pytorch import implicit_calls
 from autoaccel.pytorch.reachable_code import tabled_functions
 from autoaccel.pytorch.step_effects import Effect, call_effects, is_sensitive
 from autoaccel_codemods.autocast import skip_reasons, storage_flow
-from autoaccel_codemods.autocast.float_tensors import is_pair
+from autoaccel_codemods.autocast.operation_content import is_pair
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script

@@ -19,7 +19,7 @@ from autoaccel.library_models.tensor_operations import (
     WRITING,
 )
 from autoaccel_codemods.autocast import call_flow, skip_reasons, storage_flow
-from autoaccel_codemods.autocast.float_tensors import is_pair
+from autoaccel_codemods.autocast.operation_content import is_pair
 from autoaccel_codemods.autocast.storage_flow import CONTAINERS
 from autoaccel_codemods.autocast.unsafe_operations import written_by_index
 

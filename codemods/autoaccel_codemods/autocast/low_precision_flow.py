@@ -25,13 +25,15 @@ from autoaccel_codemods.autocast import expression_flow
 from autoaccel_codemods.autocast.blockers import Problem, problem_at
 from autoaccel_codemods.autocast.call_flow import TORCH
 from autoaccel_codemods.autocast.expression_flow import ITERATED
-from autoaccel_codemods.autocast.float_tensors import Content, content
+from autoaccel_codemods.autocast.float_tensors import content
 from autoaccel_codemods.autocast.storage_flow import CONTAINERS
+from autoaccel_codemods.autocast.tensor_content import Content
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.completeness import ScriptNode
-    from autoaccel_codemods.autocast.regions import Hoist
+    from autoaccel_codemods.autocast.hoists import Hoist
+
 
 _OBJECTS = frozenset({Kind.MODULE, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.LOADER})
 # What these modules give takes over the precision of what goes in; weights of embeddings are looked up as they are.

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from autoaccel.dataflow.syntax_index import children
+from autoaccel.dataflow.child_nodes import children
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script

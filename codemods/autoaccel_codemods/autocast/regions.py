@@ -9,7 +9,6 @@ region before.
 from __future__ import annotations
 
 import ast
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from autoaccel.pytorch.step_effects import Effect, call_effects, effects, is_sen
 from autoaccel_codemods.autocast import skip_reasons, unsafe_operations
 from autoaccel_codemods.autocast.backward_slice import Slice, changed, variables
 from autoaccel_codemods.autocast.blockers import Problem
+from autoaccel_codemods.autocast.hoists import FreeNames, Hoist, is_conditional, names_for, whole_expression
 from autoaccel_codemods.autocast.sigmoid_bce import out_of_reach, sigmoid_arguments
 
 if TYPE_CHECKING:
@@ -42,14 +42,6 @@ _NEVER_INSIDE = (
     | ast.Global
     | ast.Nonlocal
 )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Hoist:
-    """An expression that gets a name of its own inside a region."""
-
-    expression: ast.expr
-    name: str
 
 
 @dataclass(slots=True, eq=False)
@@ -101,7 +93,7 @@ class _Planner:
         self.loader_loops = {loop.node for loop in loader_loops(script)}
         self.slice = Slice(script, self._unwrappable)
         self.heavy = {backward.statement: backward for backward in step.backwards if self._heavy(backward.loss)}
-        self.named: dict[ast.AST, set[str]] = {}
+        self.names = FreeNames(script)
         self.probabilities = False  # a binary cross-entropy stays outside
 
     def run(self) -> Regions:
@@ -292,9 +284,9 @@ class _Planner:
         ):
             return False
         assert isinstance(draws[0], ast.Call)
-        if self._conditional(draws[0], statement):
+        if is_conditional(self.script, draws[0], statement):
             return False
-        self.found.loads.append((statement, draws[0], self._name(statement, "batch", "data", "next_batch")))
+        self.found.loads.append((statement, draws[0], self.names.choose(statement, "batch", "data", "next_batch")))
         return True
 
     # -- hoisting
@@ -303,7 +295,7 @@ class _Planner:
         if any(isinstance(part, ast.Call) and is_sensitive(self.script, part) for part in walk_scope(backward.loss)):
             self._sensitive(backward.statement, region)
             return
-        name = self._name(backward.statement, "loss", "total_loss", "batch_loss")
+        name = self.names.choose(backward.statement, "loss", "total_loss", "batch_loss")
         self.found.losses[backward] = name
         self._add(backward.statement, [Hoist(backward.loss, name)], region)
 
@@ -333,12 +325,12 @@ class _Planner:
             if Effect.SENSITIVE in call_effects(script, part):
                 self.found.problems.append((part, skip_reasons.BCE_WITH_FORWARD))
                 return None
-            whole = self._whole(part, statement)
-            if whole is None or self._conditional(whole, statement):
+            whole = whole_expression(script, part, statement)
+            if whole is None or is_conditional(script, whole, statement):
                 self.found.problems.append((part, skip_reasons.FORWARD_IN_BCE))
                 return None
             if all(whole is not each.expression for each in hoists):
-                hoists.append(Hoist(whole, self._name(statement, *_names(statement))))
+                hoists.append(Hoist(whole, self.names.choose(statement, *names_for(statement))))
         if region is not None and region.first is None:
             since = self._changed_since(region, statement)
             if any(variables(script, hoist.expression) & since for hoist in hoists):
@@ -349,64 +341,6 @@ class _Planner:
         block = self.script.block(statement)
         start = block.index(region.last) + 1 if region.last in block else block.index(region.anchor)
         return {name for each in block[start : block.index(statement)] for name in changed(self.script, each)}
-
-    def _whole(self, forward: ast.expr, statement: ast.stmt) -> ast.expr | None:
-        """The largest expression around a forward that has no binary cross-entropy in it."""
-        whole: ast.expr = forward
-        for ancestor in self.script.ancestors(forward):
-            if ancestor is statement or not isinstance(ancestor, ast.expr | ast.keyword | ast.Starred):
-                return whole
-            if any(
-                isinstance(part, ast.Call) and Effect.SENSITIVE in call_effects(self.script, part)
-                for part in ast.walk(ancestor)
-            ):
-                return whole
-            if isinstance(ancestor, ast.Starred):
-                return None
-            if isinstance(ancestor, ast.expr):
-                whole = ancestor
-        return whole
-
-    def _conditional(self, node: ast.AST, statement: ast.stmt) -> bool:
-        child = node
-        for ancestor in self.script.ancestors(node):
-            if ancestor is statement:
-                return False
-            if isinstance(ancestor, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
-                return True
-            if isinstance(ancestor, ast.BoolOp) and child is not ancestor.values[0]:
-                return True
-            if isinstance(ancestor, ast.IfExp) and child is not ancestor.test:
-                return True
-            child = ancestor
-        return False
-
-    def _name(self, statement: ast.stmt, *candidates: str) -> str:
-        """A name that the function (or, at module level, the file) does not use yet."""
-        scope = self.script.function(statement) or self.script.tree
-        taken = self.named.get(scope)
-        if taken is None:
-            if isinstance(scope, ast.Module):
-                taken = set(self.script.used_names)
-            else:
-                taken = {part.id for part in ast.walk(scope) if isinstance(part, ast.Name)}
-                taken |= {part.arg for part in ast.walk(scope) if isinstance(part, ast.arg)}
-            self.named[scope] = taken
-        numbered = (f"{candidates[0]}{number}" for number in itertools.count(2))
-        free = next(each for each in itertools.chain(candidates, numbered) if each not in taken)
-        taken.add(free)
-        return free
-
-
-def _names(statement: ast.stmt) -> tuple[str, ...]:
-    """Names for what a loss is computed from: `real_loss` is made of `real_output`."""
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
-    if isinstance(target, ast.Name):
-        for word in ("loss", "Loss"):
-            if word in target.id and target.id.lower() != "loss":
-                name = target.id.replace(word, "output")
-                return (name, "output", "prediction")
-    return ("output", "prediction", "outputs")
 
 
 def _draws(script: Script, node: ast.AST) -> bool:

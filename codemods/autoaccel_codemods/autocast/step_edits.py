@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from autoaccel.analysis import Script
     from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep
     from autoaccel_codemods.autocast.gradient_scaling import Scaling
-    from autoaccel_codemods.autocast.regions import Hoist, Region, Regions
+    from autoaccel_codemods.autocast.hoists import Hoist
+    from autoaccel_codemods.autocast.regions import Region, Regions
     from autoaccel_codemods.autocast.scaler_creation import ScalerCreation
 
 

@@ -11,7 +11,8 @@ from autoaccel.dataflow.definitions import Definition
 from autoaccel.library_models.tensor_operations import KEEPING
 from autoaccel.pytorch import implicit_calls
 from autoaccel_codemods.autocast import skip_reasons
-from autoaccel_codemods.autocast.float_tensors import Content, content
+from autoaccel_codemods.autocast.float_tensors import content
+from autoaccel_codemods.autocast.tensor_content import Content
 from autoaccel_codemods.autocast.unsafe_operations import written_by_index
 
 if TYPE_CHECKING:

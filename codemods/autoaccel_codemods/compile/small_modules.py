@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.library_models.tensor_views import VIEWS
-from autoaccel.pytorch.evaluation_passes import WITHOUT_PARAMETERS
+from autoaccel.pytorch.forwards import WITHOUT_PARAMETERS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script

@@ -15,7 +15,7 @@ from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.query import once_all
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch.evaluation_only import evaluation_forwards
-from autoaccel.pytorch.evaluation_passes import runs_model
+from autoaccel.pytorch.forwards import runs_model
 from autoaccel.pytorch.gradients import (
     backward_calls,
     calls_training,

@@ -40,8 +40,8 @@ from autoaccel.analysis.classes import external_lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.edits import AddArguments, Code, Edit, Finding, Replace, Skipped, Tier
 from autoaccel.pytorch import datasets, device_expressions, graph_capture
-from autoaccel.pytorch.evaluation_passes import forward_calls
 from autoaccel.pytorch.execution_order import runs_within
+from autoaccel.pytorch.forwards import forward_calls
 from autoaccel.pytorch.loader_calls import (
     Iteration,
     LoaderCall,

@@ -19,7 +19,7 @@ from autoaccel.dataflow.abstract_values import ANY, NOTHING, Kind, Value, Values
 from autoaccel.dataflow.definitions import STAR
 from autoaccel.library_models.tensor_operations import INFORMATION, METHODS
 from autoaccel.pytorch.batches import changed_in_place, root
-from autoaccel.pytorch.host_writes import memory
+from autoaccel.pytorch.host_memory import memory
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script

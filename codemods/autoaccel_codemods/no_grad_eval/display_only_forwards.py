@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import last_name
-from autoaccel.pytorch.evaluation_passes import (
-    EvaluationPass,
-    evaluations,
-    forward_calls,
-    is_function_module,
-    is_module_method,
-    made_here,
-    tries_out,
-)
+from autoaccel.pytorch.evaluation_passes import EvaluationPass, evaluations
+from autoaccel.pytorch.forwards import forward_calls, is_function_module, is_module_method, made_here, tries_out
 from autoaccel.pytorch.gradients import (
     asks_for_gradients,
     called_in_grad_mode,
@@ -55,7 +48,7 @@ def display_only_forwards(script: Script) -> Iterator[EvaluationPass]:
     for function in _whole_functions(script, found):
         calls = [call for statement in found for call in found[statement] if script.function(statement) is function]
         found = {key: value for key, value in found.items() if script.function(key) is not function}
-        yield EvaluationPass(function, function, None, None, tuple(calls), False, None)
+        yield EvaluationPass(function, tuple(calls), function=function)
     while found:
         first = last = next(iter(found))
         calls = found.pop(first)
@@ -65,7 +58,7 @@ def display_only_forwards(script: Script) -> Iterator[EvaluationPass]:
                 break
             last = following
             calls.extend(found.pop(following))
-        yield EvaluationPass(first, None, first, last, tuple(calls), False, None)
+        yield EvaluationPass(first, tuple(calls), first=first, last=last)
 
 
 def _whole_functions(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.pytorch.evaluation_passes import forward_calls
+from autoaccel.pytorch.forwards import forward_calls
 from autoaccel.pytorch.gradients import trains
 from autoaccel.pytorch.hidden_gradients import code_run_by
 from autoaccel.pytorch.object_references import connected_files

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.classes import external_lineage, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.edits import Tier
-from autoaccel.pytorch.evaluation_passes import forward_calls
+from autoaccel.pytorch.forwards import forward_calls
 from autoaccel.pytorch.kept_state import may_carry_graph
 
 if TYPE_CHECKING:

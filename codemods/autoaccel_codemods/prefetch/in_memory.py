@@ -9,7 +9,7 @@ from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.bounds import TRANSFORMS
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.pytorch import datasets, device_expressions
-from autoaccel.pytorch.evaluation_passes import forward_calls
+from autoaccel.pytorch.forwards import forward_calls
 from autoaccel.pytorch.gradients import asks_for_gradients
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
 from autoaccel.pytorch.loader_loops import LoaderLoop

@@ -6,7 +6,7 @@ import pytest
 
 from autoaccel.analysis import load
 from autoaccel.edits import Tier
-from autoaccel.pytorch.evaluation_passes import forward_calls
+from autoaccel.pytorch.forwards import forward_calls
 from autoaccel_codemods.no_grad_eval.rounding import tier_without_gradients
 
 NET = """\

@@ -20,8 +20,9 @@ from autoaccel.measure import changes
 from autoaccel.measure.observing.request import COMPILE, FUSED, WORKERS, Request
 from autoaccel.measure.observing.run_record import FAILED, FINISHED, STOPPED, Decision, Failure, RunRecord
 from autoaccel.measure.verifying import procedure
-from autoaccel.measure.verifying.procedure import CannotVerifyError, Limits
+from autoaccel.measure.verifying.originals import Limits
 from autoaccel.measure.verifying.report import Outcome, Verdict, Verification
+from autoaccel.measure.verifying.trials import CannotVerifyError
 from autoaccel.rewriting import registry
 from autoaccel.rewriting.rule import Rule
 from tests.measure.verifying.made import RECORD, losses, one_pass

@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from autoaccel import runtime as accel
 from autoaccel.runtime import devices
-from autoaccel.runtime.amp import autocast, autocast_controller, precision
+from autoaccel.runtime.amp import autocast, autocast_controller, precision, program_state
 from autoaccel.runtime.amp.autocast import LiftToFloat32
 from autoaccel.runtime.trial import decision_cache
 from autoaccel.runtime.trial.ab_trial import ABTrial, TrialPolicy, TrialState
@@ -55,7 +55,7 @@ class Scripted:
         self.contained[-1].append(what)
 
 
-compiles = autocast_controller._is_anything_compiled  # before it is made to forget what other tests compiled
+compiles = program_state.is_anything_compiled  # before it is made to forget what other tests compiled
 Script = Callable[..., list[Scripted]]
 
 
@@ -369,7 +369,7 @@ def test_regions_are_plain_again_when_nothing_low_is_left(script: Script, monkey
     now = itertools.count(0.0, 15.0)
     monkeypatch.setattr(time, "monotonic", lambda: next(now))
     alive = iter([True, False])
-    monkeypatch.setattr(autocast_controller, "_any_alive", lambda dtype: next(alive))
+    monkeypatch.setattr(program_state, "any_tensor_of", lambda dtype: next(alive))
     seen = []
     for _ in range(12):
         with accel.autocast("cpu"):
@@ -380,9 +380,9 @@ def test_regions_are_plain_again_when_nothing_low_is_left(script: Script, monkey
 
 
 def test_living_tensors_are_found() -> None:
-    assert not autocast_controller._any_alive(torch.float8_e5m2)
+    assert not program_state.any_tensor_of(torch.float8_e5m2)
     kept = nn.Parameter(torch.zeros(1).to(torch.float8_e5m2), requires_grad=False)
-    assert autocast_controller._any_alive(torch.float8_e5m2)
+    assert program_state.any_tensor_of(torch.float8_e5m2)
     del kept
 
 
@@ -423,7 +423,7 @@ def test_at_once(script: Script, monkeypatch: pytest.MonkeyPatch, name: str) -> 
     script([USUAL] * 10)
     value = {"AUTOACCEL_COMPILE_MODE": "eager", "AUTOACCEL_AMP_DTYPE": "bfloat16"}[name]
     if name == "AUTOACCEL_COMPILE_MODE":
-        monkeypatch.setattr(autocast_controller, "_is_anything_compiled", compiles)
+        monkeypatch.setattr(program_state, "is_anything_compiled", compiles)
     monkeypatch.setenv(name, value)
     with accel.autocast("cpu"):
         assert state() is torch.bfloat16
@@ -446,7 +446,9 @@ def test_recurrent_networks_of_cudnn_stay_in_float32(
 ) -> None:
     """There they are in float16 in any region, whatever its precision."""
     monkeypatch.setenv("WORLD_SIZE", ranks)
-    monkeypatch.setattr(autocast_controller, "_misfit_on", lambda kind: "cuDNN" if recurrent and kind == "cuda" else "")
+    monkeypatch.setattr(
+        program_state, "float16_in_any_region", lambda kind: "cuDNN" if recurrent and kind == "cuda" else ""
+    )
     monkeypatch.setattr(devices, "hardware_name", lambda place: "some device")
     trial: Any = Scripted([USUAL, LOW, USUAL, LOW], TrialState.ADOPTED)
     gate = autocast_controller.AutocastController(
@@ -460,12 +462,12 @@ def test_recurrent_networks_of_cudnn_stay_in_float32(
 
 def test_recurrent_networks_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     layer = nn.Sequential(nn.GRU(1, 1))
-    assert not autocast_controller._misfit_on("cuda")
+    assert not program_state.float16_in_any_region("cuda")
     monkeypatch.setattr(
         nn.Module, "parameters", lambda module: iter([types.SimpleNamespace(device=torch.device("cuda"))])
     )
-    assert "cuDNN's recurrent networks" in autocast_controller._misfit_on("cuda")
-    assert not autocast_controller._misfit_on("xpu")
+    assert "cuDNN's recurrent networks" in program_state.float16_in_any_region("cuda")
+    assert not program_state.float16_in_any_region("xpu")
     del layer
 
 
@@ -481,7 +483,7 @@ def test_what_was_compiled_meanwhile_stays_as_it_was_tried(script: Script, monke
         with accel.autocast("cpu"):
             pass
         stepper.step()
-    monkeypatch.setattr(autocast_controller, "_is_anything_compiled", lambda: True)
+    monkeypatch.setattr(program_state, "is_anything_compiled", lambda: True)
     for _ in range(20):
         with accel.autocast("cpu"):
             assert state() is None

@@ -1,0 +1,137 @@
+"""Runs of the original: how long they are, whether they repeat themselves, and ways to reach more of the script."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from autoaccel.measure.changes import Changes
+from autoaccel.measure.observing.request import REHEARSALS
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, RunRecord
+from autoaccel.measure.verifying import comparing, spread
+from autoaccel.measure.verifying.comparing import Reference
+from autoaccel.measure.verifying.trials import CannotVerifyError, Trials, View
+from autoaccel.reports.counting import counted
+
+STEPS = 40
+SEEDS = 8
+"""At most; three are enough where the rewritten script is close to the original."""
+PATIENCE = 6.0
+"""Seconds after the first step when a run is long enough; a verification makes about ten."""
+_MOST_STEPS = 10_000
+_LONGER = 10.0
+_SHORT_PASS = 3  # batches, where passes are cut short to reach what comes after them
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far a verification goes."""
+
+    steps: int = STEPS
+    seeds: int = SEEDS
+    patience: float | None = PATIENCE
+    """None: however long the steps take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Originals:
+    """Makes them."""
+
+    trials: Trials
+    limits: Limits
+
+    def first_run(self) -> tuple[RunRecord, dict[str, Any], list[str]]:
+        """It says how many steps there is time for; what else is asked of all runs, and notes."""
+        first = self.trials.original("original", steps=self.limits.steps, patience=self.limits.patience)
+        self._check(first)
+        steps, made, notes = self.limits.steps, first.steps or first.backwards, list[str]()
+        if first.ending != FINISHED and made < steps:
+            steps = made
+            limit = f"{self.limits.patience or 0:g} s"
+            notes.append(f"{counted(steps, 'step')} are as many as are made within {limit}; --steps makes more")
+        sound = _sound_steps(first)
+        if sound is not None:
+            if not sound:
+                raise CannotVerifyError("the loss is NaN from the first step, so there is nothing to compare with")
+            steps = min(steps, sound)
+            notes.append(f"the original itself diverges, so only its first {counted(sound, 'step')} were compared")
+        if steps != self.limits.steps and steps != made:
+            first = self.trials.original(f"original, {counted(steps, 'step')}", steps=steps)
+            self._check(first)
+        return first, {"steps": steps}, notes
+
+    def _check(self, record: RunRecord) -> None:
+        if record.ending == FAILED:
+            assert record.failure is not None
+            raise CannotVerifyError(comparing.failed(record), record.failure)
+        if not record.steps and not record.backwards:
+            raise CannotVerifyError(
+                "it trains nothing: there was neither a backward nor an optimizer step in its own process"
+            )
+
+    def views(self, first: RunRecord, asked: dict[str, Any], changes: Changes) -> list[View]:
+        """The script as it is and, where that does not reach every change, other ways to run it."""
+        again = self.trials.original("original again", lines=True, **asked)
+        self._check(again)
+        runs = [first, again]
+        reference = comparing.reference(runs)
+        if not reference.repeats:
+            runs.append(self.trials.original("original once more", **asked))
+            self._check(runs[-1])
+            reference = comparing.reference(runs)
+        self.trials.note_result(_how_it_repeats(reference))
+        views = [View("", asked, reference, again.reached)]
+        if reference.repeats:
+            views.extend(self._further_views(views[0], asked, changes))
+        return views
+
+    def _further_views(self, first: View, asked: dict[str, Any], changes: Changes) -> Iterator[View]:
+        """For what was not reached: the script with its passes cut short, and for longer."""
+        missing = [each for each in changes if not each.is_reached(first.reached)]
+        ways: dict[str, dict[str, Any]] = {}
+        if first.reference.record.passes:
+            ways[", passes cut short"] = {**asked, "pass_batches": _SHORT_PASS}
+        if self.limits.patience is not None:
+            ways[", for longer"] = {"steps": _MOST_STEPS, "patience": _LONGER}
+        for name, wanted in ways.items():
+            if not missing:
+                return
+            record = self.trials.original(f"original{name}", lines=True, **wanted)
+            self.trials.note_result("" if record.ending == FAILED else "for comparison")
+            reached = [each for each in missing if each.is_reached(record.reached)]
+            if record.ending == FAILED or not reached or _sound_steps(record) is not None:
+                continue
+            missing = [each for each in missing if each not in reached]
+            steps = wanted["steps"] if record.ending == FINISHED else record.steps or record.backwards
+            wanted = {**wanted, "steps": steps, "patience": None}
+            known = comparing.reference([record])
+            known = dataclasses.replace(known, masks=first.reference.masks, prints=first.reference.prints)
+            yield View(name, wanted, known, record.reached)
+
+    def control(self, view: View) -> None:
+        """Before any change is blamed: whether the original is the same when it is rehearsed, and when it is not."""
+        rehearsed = self.trials.original(f"original, rehearsed{view.name}", rehearse=REHEARSALS, **view.asked)
+        disturbed = comparing.differences(view.reference, rehearsed)
+        self.trials.note_result(comparing.told(disturbed))
+        if not disturbed:
+            return
+        control = self.trials.original(f"original as a control{view.name}", **view.asked)
+        self._check(control)
+        found = comparing.differences(view.reference, control)
+        self.trials.note_result(comparing.told(found))
+        if not found:
+            what = comparing.told(disturbed)
+            raise CannotVerifyError(f"the rehearsal itself disturbs it: {what}", rehearsed.failure)
+        view.reference = comparing.less_steady(view.reference, control)
+
+
+def _sound_steps(record: RunRecord) -> int | None:
+    """How many steps are made before gradients can have been no numbers; None where all losses are numbers."""
+    broken = spread.first_broken(record.losses)
+    return None if broken is None else max(broken.step - 1, 0)
+
+
+def _how_it_repeats(reference: Reference) -> str:
+    return "the same, bit for bit" if reference.repeats else "not the same: " + ", ".join(sorted(reference.unsteady))

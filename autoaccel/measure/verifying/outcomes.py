@@ -1,0 +1,70 @@
+"""What is said of each change in the end: passed, failed or not verified, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from autoaccel.edits import Tier
+from autoaccel.measure.changes import Change, Changes, known_as
+from autoaccel.measure.verifying import comparing
+from autoaccel.measure.verifying.facts import Difference
+from autoaccel.measure.verifying.report import Numerics, Outcome, Verdict
+from autoaccel.measure.verifying.trials import View
+
+LOW = (Tier.NUMERICS, Tier.OPT_IN)
+"""Changes that may compute in lower precision."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """What is known so far of each change."""
+
+    good: tuple[Change, ...]
+    failed: dict[Change, tuple[Sequence[Difference], tuple[Change, ...]]] = field(default_factory=dict)
+    random: dict[Change, str] = field(default_factory=dict)
+    """Changes that draw other random numbers, and what shows it."""
+    rounding_only: set[Change] = field(default_factory=set)
+    """Changes that round otherwise."""
+    notes: list[str] = field(default_factory=list)
+
+
+def outcome(
+    change: Change, changes: Changes, state: Progress, views: Sequence[View], numerics: Numerics | None
+) -> Outcome:
+    """What is said of a change, which was reached in some of these views or in none."""
+    verdict, reason, found = _verdict(change, changes, state, views, numerics)
+    said = change.record
+    return Outcome(
+        str(known_as(change.path)), said.where, said.code, said.name, change.tier.label, said.message,
+        verdict, reason, tuple(each.text for each in found),
+    )  # fmt: skip
+
+
+def _verdict(
+    change: Change, changes: Changes, state: Progress, views: Sequence[View], numerics: Numerics | None
+) -> tuple[Verdict, str, Sequence[Difference]]:
+    if change in state.failed:
+        found, company = state.failed[change]
+        together = f", together with {_names(company)}" if company else ""
+        return Verdict.FAILED, f"{comparing.told(found)}{together}", found
+    if change not in state.good:
+        lost = [each for each in changes.needs(change) if each in state.failed]
+        return Verdict.NOT_VERIFIED, f"it needs {_names(lost)}", ()
+    seen = [view for view in views if change.is_reached(view.reached)]
+    if not seen:
+        missed = min((change.missed(view.reached) for view in views), key=len)  # by the one that came furthest
+        return Verdict.NOT_REACHED, f"line {', '.join(map(str, missed))} was not reached", ()
+    if change in state.random:
+        return Verdict.PASSED, f"other random numbers, equally distributed: {state.random[change]}", ()
+    if not any(view.reference.repeats for view in seen):
+        return Verdict.PASSED, "within the spread of the original's own runs under one seed", ()
+    if change in state.rounding_only:
+        return Verdict.PASSED, "the same but for rounding", ()
+    if change.tier in LOW and numerics is not None:
+        return Verdict.PASSED, "bit for bit in float32; in low precision within the spread", ()
+    return Verdict.PASSED, "bit for bit", ()
+
+
+def _names(changes: Iterable[Change]) -> str:
+    return " and ".join(f"{each.record.code} on line {each.record.line}" for each in changes)
