@@ -519,8 +519,18 @@ class GraphFlow:
                         break
                     value = value.elts[step]
                 self._fill(script, value, call_stack)
+            case "param" if kinds <= _TENSORS and call_stack and call_stack[-1][2] is definition.scope.node:
+                self._fill_argument(script, definition, call_stack)
             case "param" | "import" | "except" | "match" | "del":
                 raise GraphNeeded(_UNFOLLOWED)
+
+    def _fill_argument(self, script: Script, parameter: Definition, call_stack: CallStack) -> None:
+        """What a function was handed, by the call that control came from."""
+        caller, call, function = call_stack[-1]
+        given = caller.argument(call, function, parameter.name, script)
+        if given is None:
+            raise GraphNeeded(_UNFOLLOWED)
+        self._fill(caller, given, call_stack[:-1])
 
     def _fill_before(self, script: Script, target: ast.Name, owner: ast.expr, call_stack: CallStack) -> None:
         """What an addition in place was made to is the object still; what was added is none of it."""
@@ -551,7 +561,7 @@ class GraphFlow:
         if name in ("builtins.getattr", "builtins.vars", "builtins.globals", "builtins.super", "builtins.locals"):
             raise GraphNeeded(_UNFOLLOWED)
         if name is None and isinstance(call.func, ast.Attribute):
-            if call.func.attr not in COPYING_METHODS:
+            if call.func.attr not in COPYING_METHODS | {"detach"}:  # what is written to it brings no graph back
                 self._fill(script, call.func.value, call_stack)
         elif name in ("builtins.next", "builtins.iter", "builtins.zip", "builtins.enumerate", "builtins.reversed"):
             for each in call.args:

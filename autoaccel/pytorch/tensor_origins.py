@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.callables import called_name
 from autoaccel.dataflow.abstract_values import Kind, Value
-from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.call_arguments import given_values, unpacks
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import fixpoint, once
 from autoaccel.dataflow.syntax_index import is_constant
@@ -22,7 +22,7 @@ from autoaccel.library_models.graph_operations import ENDING_METHODS
 from autoaccel.library_models.tensor_operations import DRAWING, FILLING, ROUNDED, WHOLE
 from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
 from autoaccel.pytorch import datasets
-from autoaccel.pytorch.loader_calls import loader_calls
+from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.object_references import all_callers, connected_files
 
@@ -161,11 +161,20 @@ def _of_parameter(script: Script, definition: Definition) -> Origin:
         return Origin.UNKNOWN
     found = Origin.SHARED
     for other, call in calls:
-        given = other.argument(call, function, definition.name, script)
-        if given is None and definition.value is None:
+        given = _given(script, definition, other, call)
+        if given is None:
             return Origin.UNKNOWN
-        found = max(found, _of_operands(other if given is not None else script, [given or definition.value]))  # type: ignore[list-item]
+        found = max(found, _of_operands(given[0], [given[1]]))
     return found
+
+
+def _given(script: Script, parameter: Definition, other: Script, call: ast.Call) -> tuple[Script, ast.expr] | None:
+    """What a call in another file passes for a parameter, or its default with the file of it; None where neither is
+    in sight."""
+    given = other.argument(call, parameter.scope.node, parameter.name, script)
+    if given is not None:
+        return other, given
+    return None if parameter.value is None or unpacks(call) else (script, parameter.value)
 
 
 def _of_batch(script: Script, expression: ast.expr) -> Origin:
@@ -182,19 +191,20 @@ def _has_plain_samples(batch: Value) -> bool:
         return False
     loaders = [loop.loader for loop in loader_loops(file) if loop.node is batch.node]
     if not loaders and isinstance(batch.node, ast.Call):
-        loaders = [part for part in file.within(batch.node, ast.Name) if file.kind(part) is Kind.LOADER]
+        parts: list[ast.expr] = [*file.within(batch.node, ast.Name), *file.within(batch.node, ast.Call)]
+        loaders = [part for part in parts if file.kind(part) is Kind.LOADER]
+    if not loaders or any(file.kind(each) is not Kind.LOADER for each in loaders):
+        return False
     made = [each for loader in loaders for each in file.creations(loader)]
-    calls = [each for other, call in made for each in loader_calls(other) if each.call is call]
-    parts = [
-        (other, setting)
-        for other, call in made
-        for each in loader_calls(other)
-        if each.call is call and each.problem is None
-        for name, setting in each.settings.items()
-        if name in ("dataset", "collate_fn")
-    ]
-    whole = bool(made) and len(calls) == len(made) and len(parts) >= len(calls)
-    return whole and not any(_makes_graph(other, part) for other, part in parts)
+    calls = [(other, each) for other, call in made for each in loader_calls(other) if each.call is call]
+    return len(calls) == len(made) and not any(_has_graph(other, each) for other, each in calls)
+
+
+def _has_graph(script: Script, loader: LoaderCall) -> bool:
+    """Whether the batches of a loader may have a graph, or it is not known what they are made from."""
+    parts = [loader.settings[name] for name in ("dataset", "collate_fn") if name in loader.settings]
+    known = loader.problem is None and "dataset" in loader.settings and "collate_fn" not in loader.possible
+    return not known or any(_makes_graph(script, each) for each in parts)
 
 
 @once
@@ -203,10 +213,8 @@ def _makes_graph(script: Script, expression: ast.expr) -> bool:
     if datasets.keeps_gradients(script, expression):
         return True
     return any(
-        isinstance(node, ast.expr) and script_kind in (Kind.MODULE, Kind.PARAMETER)
+        isinstance(node, ast.Name | ast.Attribute | ast.Call) and file.kind(node) in (Kind.MODULE, Kind.PARAMETER)
         for file, node in datasets.reachable(script, expression)
-        if isinstance(node, ast.Name | ast.Attribute | ast.Call)
-        for script_kind in [file.kind(node)]
     )
 
 
@@ -401,11 +409,11 @@ class _Changed:
         function = definition.scope.node
         assert isinstance(function, ast.FunctionDef)
         for other, call in all_callers(script, function):
-            given = other.argument(call, function, definition.name, script) or definition.value
+            given = _given(script, definition, other, call)
             if given is None:
                 self.any = True
             else:
-                self.add(other, given)
+                self.add(*given)
 
     def _add_batch(self, script: Script, expression: ast.expr) -> None:
         self.batches.update(value.node for value in script.values(expression) if value.kind is Kind.BATCH)
@@ -420,7 +428,7 @@ class _Changed:
                         self.add(other, leave.value)
         elif functions:
             self.any = True
-        elif name == VARIABLE or script.kind(call.func) is Kind.LOSS_FUNCTION:
+        elif script.kind(call.func) is Kind.LOSS_FUNCTION:
             pass
         elif name is not None or is_tensor_type(script, call.func) or script.kind(call.func) is Kind.MODULE:
             for each in call.args if _may_hand_on(script, call, name) else ():
@@ -458,8 +466,9 @@ def changed_tensors(script: Script) -> _Changed:
 def _changed_in(script: Script) -> Iterator[ast.expr | None]:
     """The expressions of a file whose tensors are changed themselves; None where it cannot be told which."""
     for mention in script.syntax_index.mentions(*_MENTIONS):
-        if isinstance(mention, ast.Attribute) and script.qualname(mention) is None:
-            yield mention.value if script.call_of(mention) is not None else None
+        if isinstance(mention, ast.Attribute):
+            called = script.call_of(mention) is not None and script.qualname(mention) is None
+            yield mention.value if called else None  # else it is by whoever is handed it
     for stored in script.find(ast.Attribute):
         if stored.attr in _STATE and not isinstance(stored.ctx, ast.Load):
             if script.values(stored.value).kinds & {*_TENSORS, Kind.UNKNOWN}:

@@ -14,6 +14,7 @@ from autoaccel.rewriting.rule import Rule
 
 _ELEMENTWISE = frozenset("abs sqrt exp log log10 neg square sigmoid tanh clamp detach cpu cuda float double".split())
 _REDUCTIONS = frozenset({"mean", "sum"})
+_POSITIONAL = 3  # input, target, and a weight or `size_average`: what follows may be `reduce`
 
 
 def findings(script: Script, rule: Rule) -> Iterator[Finding | Skipped]:
@@ -43,9 +44,7 @@ def has_no_dimensions(script: Script, expression: ast.expr) -> bool:
         case ast.Call(func=function, args=arguments) if (name := script.qualname(function)) is not None:
             short = name.rpartition(".")[2]
             if name == f"torch.nn.functional.{short}" and short in LOSSES:
-                return not any(
-                    each.arg in (None, "reduction", "reduce", "size_average") for each in expression.keywords
-                )
+                return len(arguments) <= _POSITIONAL and _is_reduced(expression)
             alone = len(arguments) == 1 and not expression.keywords and name == f"torch.{short}"
             if short in _REDUCTIONS:
                 return alone and script.kind(arguments[0]) is Kind.TENSOR
@@ -70,7 +69,12 @@ def _is_reduced_by_class(script: Script, function: ast.expr) -> bool:
     """Whether a library's loss takes the mean or the sum: nobody told it otherwise."""
     values = script.values(function)
     return bool(values) and all(
-        isinstance(value.node, ast.Call) and (value.name or "").startswith("torch.nn.") and _is_reduced(value.node)
+        isinstance(value.node, ast.Call)
+        and (value.name or "").startswith("torch.nn.")
+        and (value.name or "").endswith("Loss")
+        and not (value.name or "").endswith("WithLoss")  # a loss, and more
+        and len(value.node.args) <= _POSITIONAL - 2
+        and _is_reduced(value.node)
         for value in values
     )
 
