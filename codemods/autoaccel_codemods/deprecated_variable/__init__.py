@@ -1,4 +1,4 @@
-"""Write tensors where scripts still wrap them in `Variable`.
+"""Replace `Variable` by tensors.
 
 Since torch 0.4 a `Variable` is a tensor: `Variable(x)` gives `x.detach()`. Without the wrapper a line says plainly what
 it does, to readers and to the other rules. Where `x` surely has no graph, and nobody can tell the two tensors apart,
@@ -38,7 +38,7 @@ from autoaccel.edits import Edit, EditComment, Finding, RemoveStatement, Skipped
 from autoaccel.pytorch.monkeypatching import monkeypatched
 from autoaccel.pytorch.tensor_origins import VARIABLE
 from autoaccel.rewriting.rule import Rule
-from autoaccel_codemods.deprecated_variable import reads, unused_import, wrappers
+from autoaccel_codemods.deprecated_variable import number_reads, unused_import, wrappers
 
 RULE = Rule(
     code="AA304",
@@ -55,7 +55,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     """Each use is spelled anew, or left alone for the first reason that is found.
 
         wrappers       what stands for `Variable(…)` and `isinstance(…, Variable)`
-        reads          `loss.data[0]`, `loss.data.item()`
+        number_reads   `loss.data[0]`, `loss.data.item()`
         unused_import  whether the import may go with its last use
 
     Whether a tensor has a graph, and whether it can be told from another over the same memory, is known to
@@ -80,7 +80,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         done.update(dict.fromkeys(calls, found))
         yield found
     yield from unused_import.findings(script, RULE, done)
-    yield from reads.findings(script, RULE)
+    yield from number_reads.findings(script, RULE)
 
 
 def _replaced(script: Script) -> str | None:
