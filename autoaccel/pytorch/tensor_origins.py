@@ -64,6 +64,11 @@ _STATE = frozenset("requires_grad grad data names".split())
 _MENTIONS = (*sorted(_LEAVES | _RESHAPED), "_base", "_is_view")
 
 
+def is_tensor(script: Script, expression: ast.expr) -> bool:
+    """Whether a value surely is a tensor, if it is not a batch of several."""
+    return script.values(expression).kinds <= _TENSORS | {Kind.PARAMETER}
+
+
 @fixpoint(Origin.NEW, Origin.UNKNOWN)
 def origin(script: Script, expression: ast.expr) -> Origin:
     """What is known of the tensor that an expression gives, wherever it was made."""
@@ -71,8 +76,8 @@ def origin(script: Script, expression: ast.expr) -> Origin:
         case ast.Call():
             return _of_call(script, expression)
         case ast.Attribute(value=owner, attr="data"):
-            return Origin.NEW if script.kind(owner) in (*_TENSORS, Kind.PARAMETER) else Origin.UNKNOWN
-        case ast.Attribute(value=owner, attr=name) if name in VIEW_ATTRIBUTES and script.kind(owner) in _TENSORS:
+            return Origin.NEW if is_tensor(script, owner) else Origin.UNKNOWN
+        case ast.Attribute(value=owner, attr=name) if name in VIEW_ATTRIBUTES and is_tensor(script, owner):
             return origin(script, owner)
         case ast.Name():
             return _of_name(script, expression)
@@ -94,7 +99,7 @@ def origin(script: Script, expression: ast.expr) -> Origin:
 
 def _computed(script: Script, operation: ast.expr, operands: Iterable[ast.expr]) -> Origin:
     """Arithmetic: a new tensor, of the graphs of its operands."""
-    plain = script.kind(operation) in _TENSORS and _of_operands(script, operands) is not Origin.UNKNOWN
+    plain = is_tensor(script, operation) and _of_operands(script, operands) is not Origin.UNKNOWN
     return Origin.NEW if plain else Origin.UNKNOWN
 
 
@@ -301,7 +306,7 @@ def _of_type(script: Script, call: ast.Call) -> Origin:
 def _of_method(script: Script, call: ast.Call) -> Origin:
     assert isinstance(call.func, ast.Attribute)
     owner, method = call.func.value, call.func.attr
-    if script.kind(owner) not in (*_TENSORS, Kind.PARAMETER):
+    if not is_tensor(script, owner):
         return Origin.UNKNOWN
     if method == "detach":
         return Origin.NEW
@@ -433,7 +438,7 @@ class _Changed:
         elif name is not None or is_tensor_type(script, call.func) or script.kind(call.func) is Kind.MODULE:
             for each in call.args if _may_hand_on(script, call, name) else ():
                 self.add(script, each)
-        elif isinstance(call.func, ast.Attribute) and script.kind(call.func.value) in (*_TENSORS, Kind.PARAMETER):
+        elif isinstance(call.func, ast.Attribute) and is_tensor(script, call.func.value):
             if call.func.attr not in _DETACHING:
                 self.add(script, call.func.value)
         else:

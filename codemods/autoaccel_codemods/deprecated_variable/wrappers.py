@@ -9,11 +9,11 @@ from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import Code, Comment, Edit, Replace
-from autoaccel.pytorch.gradients import in_grad_mode
-from autoaccel.pytorch.tensor_origins import VARIABLE, Origin, origin
+from autoaccel.pytorch.evaluation_passes import evaluations
+from autoaccel.pytorch.gradients import called_in_grad_mode, in_grad_mode
+from autoaccel.pytorch.tensor_origins import VARIABLE, Origin, is_tensor, origin
 
 _PARAMETERS = ("data", "requires_grad", "volatile")
-_TENSORS = frozenset({Kind.TENSOR, Kind.BATCH, Kind.PARAMETER})
 
 Edits = tuple[Edit, ...]
 
@@ -54,10 +54,12 @@ def _tensor(script: Script, call: ast.Call) -> Edits | str:
     if given is None:
         return "its arguments are not spelled out"
     tensor, asked = given.get("data"), given.get("requires_grad")
-    if tensor is None or script.kind(tensor) not in _TENSORS or Kind.NONE in script.values(tensor).kinds:
+    if tensor is None or not is_tensor(script, tensor):
         return "what it is given may not be a tensor"
-    if "volatile" in given and not is_constant(given["volatile"], False) and not in_grad_mode(script, call):
-        return "`volatile=True` has no effect, and nothing shows that what it governs needs no gradients"
+    if "volatile" in given and not is_constant(given["volatile"], False):
+        problem = _records_gradients(script, call)
+        if problem is not None:
+            return problem
     plain = asked is None or is_constant(asked, False)
     if asked is not None and not plain and script.values(asked).kinds != {Kind.BOOL}:
         return "`requires_grad` may not be a bool"
@@ -78,6 +80,18 @@ def _arguments(call: ast.Call) -> dict[str, ast.expr] | None:
     if hidden or len(call.args) > len(_PARAMETERS) or any(each not in _PARAMETERS for each in names):
         return None
     return dict(zip(map(str, names), [*call.args, *(each.value for each in call.keywords)], strict=True))
+
+
+def _records_gradients(script: Script, call: ast.Call) -> str | None:
+    """Why `volatile=True` may still say something to readers: gradients are on, in spite of it."""
+    if in_grad_mode(script, call) or called_in_grad_mode(script, script.function(call)):
+        return None
+    around = [found for found in evaluations(script) if found.problem is None and found.holds(script, call)]
+    if not around:
+        return "`volatile=True` has no effect, and nothing shows that what it governs needs no gradients"
+    if around[0].covered:
+        return None
+    return "`volatile=True` goes with the gradients, which `no-grad-eval` switches off"
 
 
 def _is_detached(script: Script, call: ast.Call) -> bool:
