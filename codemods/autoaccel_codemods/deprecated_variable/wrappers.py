@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 
 from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import Code, Comment, Edit, Replace
 from autoaccel.pytorch.evaluation_passes import evaluations
 from autoaccel.pytorch.gradients import called_in_grad_mode, in_grad_mode
 from autoaccel.pytorch.tensor_origins import VARIABLE, Origin, is_tensor, origin
 
+_TENSOR_CLASSES = re.compile(
+    r"\b(as_subclass|_make_subclass|_make_wrapper_subclass|tv_tensors)\b|^[ \t]*class[ \t]+\w+\([^)]*\bTensor\b",
+    re.MULTILINE,
+)
 _PARAMETERS = ("data", "requires_grad", "volatile")
 
 Edits = tuple[Edit, ...]
@@ -56,6 +62,8 @@ def _tensor(script: Script, call: ast.Call) -> Edits | str:
     tensor, asked = given.get("data"), given.get("requires_grad")
     if tensor is None or not is_tensor(script, tensor):
         return "what it is given may not be a tensor"
+    if _has_tensor_classes(script):
+        return "what it is given may be of a class of its own, which `Variable` takes off"
     if "volatile" in given and not is_constant(given["volatile"], False):
         problem = _records_gradients(script, call)
         if problem is not None:
@@ -80,6 +88,12 @@ def _arguments(call: ast.Call) -> dict[str, ast.expr] | None:
     if hidden or len(call.args) > len(_PARAMETERS) or any(each not in _PARAMETERS for each in names):
         return None
     return dict(zip(map(str, names), [*call.args, *(each.value for each in call.keywords)], strict=True))
+
+
+@once
+def _has_tensor_classes(script: Script) -> bool:
+    """Whether a project makes tensors of other classes, which `detach()` keeps."""
+    return any(map(_TENSOR_CLASSES.search, script.project.related_texts(script)))
 
 
 def _records_gradients(script: Script, call: ast.Call) -> str | None:
@@ -115,12 +129,17 @@ def empty_assignments(
         if isinstance(edit, Replace) and edit.code.text == "{0}"
     }
     for statement in {script.statement(use): None for use in edits_of}:
-        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or len(script.block(statement)) < 2:
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or not _may_go(script, statement):
             continue
         targets, values = _parts(statement.targets[0]), _parts(statement.value)
         left = [bare[each][1] if each in bare else each for each in values]
         if len(targets) == len(left) and all(map(_is_same_name, targets, left)) and _is_own(script, statement, left):
             yield statement, [bare[each][0] for each in values if each in bare]
+
+
+def _may_go(script: Script, statement: ast.stmt) -> bool:
+    """Whether the block around a statement holds something else, or is one of a choice, which may do nothing."""
+    return len(script.block(statement)) > 1 or isinstance(script.parent(statement), ast.If)
 
 
 def _parts(expression: ast.expr) -> list[ast.expr]:
