@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis.callables import called_name
+from autoaccel.analysis.rebound_names import rebound_names
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_values, unpacks
 from autoaccel.dataflow.completeness import Incomplete
@@ -124,11 +125,16 @@ def _of_operands(script: Script, operands: Iterable[ast.expr]) -> Origin:
 
 def _of_name(script: Script, name: ast.Name) -> Origin:
     definitions = script.definitions(name)
-    if not definitions or any(is_changed(script, each) for each in definitions):
+    if not definitions or any(is_changed(script, each) or _is_rebound(script, each) for each in definitions):
         return Origin.UNKNOWN
     if script.kind(name) is Kind.BATCH and all(value.how in (None, "view") for value in script.values(name)):
         return _of_batch(script, name)
     return max(Origin.SHARED, *(_of_definition(script, each) for each in definitions))
+
+
+def _is_rebound(script: Script, definition: Definition) -> bool:
+    """Whether another file may put something else in the place of a module's name."""
+    return definition.scope.parent is None and definition.name in rebound_names(script)
 
 
 def _of_definition(script: Script, definition: Definition) -> Origin:

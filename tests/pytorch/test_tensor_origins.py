@@ -202,6 +202,16 @@ def test_types(text: str, expected: bool) -> None:
     assert is_tensor_type(script, statement.value) is expected
 
 
+def test_names_bound_by_other_files(tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text("import main\nmain.x = main.net(main.x)\n")
+    path = tmp_path / "main.py"
+    text = f"{HEAD}def f():\n    print(x)\n"
+    path.write_text(text)
+    script = load(text, path, Project([path, tmp_path / "other.py"]))
+    [call] = [each for each in script.find(ast.Call) if script.source(each) == "print(x)"]
+    assert origin(script, call.args[0]) is Origin.UNKNOWN
+
+
 def test_changes_in_other_files(tmp_path: Path) -> None:
     (tmp_path / "learn.py").write_text("def learn(t):\n    t.requires_grad_()\n")
     path = tmp_path / "main.py"

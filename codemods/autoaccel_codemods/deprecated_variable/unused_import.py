@@ -27,7 +27,8 @@ def findings(script: Script, rule: Rule, done: Mapping[ast.expr, Finding]) -> It
                 for name in script.find(ast.Name)
                 if name.id == local and any(each.node is statement for each in script.definitions(name))
             ]
-            if any(use not in done for use in uses):
+            deleted = any(name.id == local and isinstance(name.ctx, ast.Del) for name in script.find(ast.Name))
+            if deleted or any(use not in done for use in uses):
                 continue  # it was said of the use
             problem = _problem(script, statement, local)
             if problem is not None:
