@@ -1,4 +1,4 @@
-"""What a file imports, by dotted names: they tell what kind of file it is."""
+"""What a file imports, by dotted names: they tell what kind of file it is. And who imports a name from it."""
 
 from __future__ import annotations
 
@@ -17,3 +17,16 @@ def imported(script: Script) -> Iterator[str]:
     for node in script.find(ast.ImportFrom):
         if not node.level:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def imported_elsewhere(script: Script, local: str) -> bool:
+    """Whether another file of the project imports a name from this one. Raises `Incomplete`."""
+    for other in script.project.files_naming(script, local, attribute=False).all():
+        for node in other.find(ast.ImportFrom) if other is not script else ():
+            for alias in node.names:
+                if alias.name in (local, "*"):
+                    target = ".".join(filter(None, (node.module, local)))
+                    found = script.project.imported(other, target, node.level)
+                    if found is not None and found[0] is script:
+                        return True
+    return False

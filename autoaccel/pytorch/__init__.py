@@ -45,6 +45,7 @@ Data:
 Tensors:
     device_moves         `.to`, `.cuda`, `.type_as` in any spelling
     device_expressions   the device that a place can name
+    tensor_origins       whether a tensor is new, may have a graph, or may be told from another
     tensor_creation      factories and what is done to their tensors before a move
     whole_number_casts   casts of decimals that a device may do differently
     tensor_type_aliases  `Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor`

@@ -58,6 +58,15 @@ class EvaluationPass:
     def covered(self) -> bool:
         return not self.forwards
 
+    def holds(self, script: Script, node: ast.AST) -> bool:
+        """Whether a node of the file is part of it."""
+        if self.function is not None:
+            return script.inside(node, self.function)
+        assert self.first is not None
+        assert self.last is not None
+        block = script.block(self.first)
+        return any(script.inside(node, each) for each in block[block.index(self.first) : block.index(self.last) + 1])
+
 
 @once_all
 def evaluations(script: Script) -> Iterator[EvaluationPass]:

@@ -99,8 +99,20 @@ class GraphHolders:
                         break
                     value = value.elts[step]
                 yield from self.of(script, value, call_stack)
+            case "param" if (
+                script.values(owner).kinds <= TENSORS and call_stack and call_stack[-1][2] is definition.scope.node
+            ):
+                yield from self._of_argument(script, definition, call_stack)
             case "param" | "import" | "except" | "match" | "del":
                 raise GraphNeeded(UNFOLLOWED)
+
+    def _of_argument(self, script: Script, parameter: Definition, call_stack: CallStack) -> Iterator[Holder]:
+        """What a function was handed, by the call that control came from."""
+        caller, call, function = call_stack[-1]
+        given = caller.argument(call, function, parameter.name, script)
+        if given is None:
+            raise GraphNeeded(UNFOLLOWED)
+        yield from self.of(caller, given, call_stack[:-1])
 
     def _is_new(self, owner: ast.AST, call_stack: CallStack) -> bool:
         key = owner, calls_in(call_stack)
@@ -129,7 +141,7 @@ class GraphHolders:
         if name in ("builtins.getattr", "builtins.vars", "builtins.globals", "builtins.super", "builtins.locals"):
             raise GraphNeeded(UNFOLLOWED)
         if name is None and isinstance(call.func, ast.Attribute):
-            if call.func.attr not in COPYING_METHODS:
+            if call.func.attr not in COPYING_METHODS | {"detach"}:  # what is written to it brings no graph back
                 yield from self.of(script, call.func.value, call_stack)
         elif name in ("builtins.next", "builtins.iter", "builtins.zip", "builtins.enumerate", "builtins.reversed"):
             for each in call.args:

@@ -90,6 +90,8 @@ def _leaf_names(script: Script) -> frozenset[str]:
     for call in script.syntax_index.calls_named("requires_grad_"):
         if isinstance(call.func, ast.Attribute):
             found.add(last_name(call.func.value))
+            around = script.parent(call)
+            found.update(map(last_name, around.targets) if isinstance(around, ast.Assign) else ())
     for keyword in script.find(ast.keyword):
         if keyword.arg == "requires_grad" and not is_constant(keyword.value, False):
             statement = script.statement(keyword)

@@ -206,6 +206,9 @@ class _Transformer(cst.CSTTransformer):
         if isinstance(original_node, blocks.BLOCKS) and self._beside.concern(original_node):
             assert isinstance(updated_node, blocks.BLOCKS)
             return blocks.edited(original_node, updated_node, self._beside, self)
+        if isinstance(original_node, cst.If):
+            assert isinstance(updated_node, cst.If)
+            return blocks.without_empty_else(original_node, updated_node, self._beside)
         return updated_node
 
     def _leave_expression(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:

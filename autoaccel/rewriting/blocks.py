@@ -130,6 +130,23 @@ def edited(original: Block, updated: Block, edits: StatementEdits, renderer: Ren
     return updated.with_changes(body=lines)
 
 
+def without_empty_else(original: cst.If, updated: cst.If, edits: StatementEdits) -> cst.If:
+    """The choice without an `else` whose one statement was removed, if that leaves no comment."""
+    match original.orelse:
+        case cst.Else(body=cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[only])])) if only in edits.removed:
+            pass
+        case _:
+            return updated
+    match updated.orelse:
+        case (
+            cst.Else(body=cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[cst.Pass()]) as left]) as block) as end
+        ):
+            lines = [*end.leading_lines, *left.leading_lines, *block.footer]
+            if block.header.comment is None and all(each.comment is None for each in lines):
+                return updated.with_changes(orelse=None)
+    return updated
+
+
 def with_top_imports(module: cst.Module, added: Sequence[Line]) -> cst.Module:
     """The module with imports before its first statement, below the comments that head the file."""
     if not added:

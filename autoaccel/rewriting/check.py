@@ -122,6 +122,9 @@ def _edited_lines(places: Places, edit: Edit) -> Iterator[int]:
             line = places.first_line(statement)
             yield from range(line, (statement.end_lineno or statement.lineno) + 1)
             yield from _rest_of_block(places, statement)
+            around = places.parent(statement)
+            if isinstance(around, ast.If) and around.orelse == [statement]:  # the `else` goes with it
+                yield from range((around.body[-1].end_lineno or line) + 1, line)
             # The blank lines above it may go, too.
             while line > 1 and not places.lines[line - 2].strip():
                 line -= 1

@@ -120,6 +120,18 @@ net = nn.Linear(2, 2)
         pytest.param("def f():\n    return call()\nprint(f())\n", False, id="returned to a print"),
         pytest.param("def f():\n    return call()\n", True, id="returned to nobody known"),
         pytest.param("v = call()\nprint(v)\n", False, id="printed"),
+        pytest.param("a = torch.zeros(2)\nb = a.detach()\nb[0] = call()\na.backward()\n", False, id="detached memory"),
+        pytest.param("a = torch.zeros(2)\nb = a.view(2)\nb[0] = call()\na.backward()\n", True, id="viewed memory"),
+        pytest.param(
+            "def f(t: torch.Tensor):\n    return t\na = f(torch.zeros(2))\na[0] = call()\nprint(a)\n",
+            False,
+            id="written to what a function was handed",
+        ),
+        pytest.param(
+            "def f(t: torch.Tensor):\n    return t\nb = torch.zeros(2)\na = f(b)\na[0] = call()\nb.backward()\n",
+            True,
+            id="written to what a function was handed by name",
+        ),
         pytest.param("v = call() > 0\nv.backward()\n", False, id="compared"),
     ],
 )
@@ -148,6 +160,12 @@ def test_reaches_backward(text: str, expected: bool) -> None:
             "w = nn.Parameter(v)\ndef f(x):\n    print(net(x).sum().item())\n    return w.pow(2)\nf(1).backward()\n",
             True,
             id="of a parameter",
+        ),
+        pytest.param(
+            "w = v.detach().requires_grad_()\ndef f(x):\n    print(net(x).sum().item())\n    return w * 2\n"
+            "f(1).backward()\n",
+            True,
+            id="of a leaf that a method makes",
         ),
         pytest.param(
             "def g():\n    return sum(p.norm() for p in net.parameters())\ndef f(x):\n"

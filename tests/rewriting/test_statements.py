@@ -269,6 +269,24 @@ def test_wraps_nest() -> None:
         pytest.param("if x:\n    a\n    # why\n    b\nc\n", "if x:\n    a\n    # why\nc\n", id="last one"),
         pytest.param("a; b; c\n", "a\nc\n", id="semicolon"),
         pytest.param("if x: b\n", "if x:\n    pass\n", id="one-line suite"),
+        pytest.param("if x:\n    a\nelse:\n    b\nc\n", "if x:\n    a\nc\n", id="only one of an else"),
+        pytest.param(
+            "if x:\n    a\n\nelse:\n\n    b\n\n\nc\n", "if x:\n    a\n\n\nc\n", id="blank lines around an else"
+        ),
+        pytest.param(
+            "if x:\n    a\nelif y:\n    c\nelse:\n    b\n", "if x:\n    a\nelif y:\n    c\n", id="else below an elif"
+        ),
+        pytest.param("if x:\n    a\nelif y:\n    b\n", "if x:\n    a\nelif y:\n    pass\n", id="only one of an elif"),
+        pytest.param("if x: a\nelse: b\n", "if x: a\nelse:\n    pass\n", id="one-line else"),
+        pytest.param(
+            "for a in x:\n    c\nelse:\n    b\n", "for a in x:\n    c\nelse:\n    pass\n", id="else of a loop"
+        ),
+        pytest.param(
+            "if x:\n    a\nelse:  # why\n    b\n", "if x:\n    a\nelse:  # why\n    pass\n", id="comment beside an else"
+        ),
+        pytest.param(
+            "if x:\n    a\n# why\nelse:\n    b\n", "if x:\n    a\n# why\nelse:\n    pass\n", id="comment above an else"
+        ),
     ],
 )
 def test_remove(before: str, after: str) -> None:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import is_bound
 from autoaccel.analysis.classes import lineage
+from autoaccel.analysis.iteration_wrappers import wrapped_argument
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.bounds import CALLS_TO_STEP
 from autoaccel.dataflow.call_arguments import bind_argument
-from autoaccel.library_models import library_values
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.device_expressions import precedes
 from autoaccel.pytorch.evaluation_passes import is_main_guard
@@ -167,12 +167,8 @@ def _count(script: Script, loop: _Loop) -> _Factor | None:
         known = not others and each.known and isinstance(each.loader, ast.Name)
         return _Factor(each.loader, is_length=True) if known and isinstance(each.loader, ast.Name) else None
     iterable = loop.iter
-    while (
-        isinstance(iterable, ast.Call)
-        and library_values.is_loop_wrapper(script.qualname(iterable.func))
-        and iterable.args
-    ):
-        iterable = iterable.args[0]
+    while isinstance(iterable, ast.Call) and (wrapped := wrapped_argument(script, iterable)) is not None:
+        iterable = wrapped
     match iterable:
         case ast.Call(func=ast.Name(id="range") as called, args=[stop], keywords=[]) if not script.definitions(called):
             return _factor(stop)

@@ -25,6 +25,7 @@ import ast
 from collections.abc import Iterator
 
 from autoaccel.analysis import Script
+from autoaccel.analysis.imported_names import imported_elsewhere
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.edits import (
     AddImport,
@@ -137,23 +138,11 @@ def _problem(script: Script, statement: ast.Import | ast.ImportFrom, local: str,
     if script.enclosing_class(statement) is not None and scope is None:
         return "it is an attribute of a class"
     try:
-        if scope is None and _imported_elsewhere(script, local):
+        if scope is None and imported_elsewhere(script, local):
             return "other files import it from here"
         return name_looked_up(script, local, public=scope is None)
     except Incomplete as incomplete:
         return str(incomplete)
-
-
-def _imported_elsewhere(script: Script, local: str) -> bool:
-    for other in script.project.files_naming(script, local, attribute=False).all():
-        for node in other.find(ast.ImportFrom) if other is not script else ():
-            for alias in node.names:
-                if alias.name in (local, "*"):
-                    target = ".".join(filter(None, (node.module, local)))
-                    found = script.project.imported(other, target, node.level)
-                    if found is not None and found[0] is script:
-                        return True
-    return False
 
 
 def _new_import(statement: ast.Import | ast.ImportFrom, moved: list[ast.alias]) -> tuple[InsertBefore, RemoveStatement]:

@@ -110,7 +110,9 @@ def _is_written_to(use: Iteration, batches: Values) -> bool:
 
 
 def _holds_batch(file: Script, name: ast.Name, sites: tuple[ast.AST, ...]) -> bool:
-    return any(value.kind is Kind.BATCH and value.node in sites for value in file.values(name))
+    """Whether a name is a loop's batch, or a part of one, also where it is not known which."""
+    known = any(value.kind is Kind.BATCH and value.node in sites for value in file.values(name))
+    return known or any(each.path and each.node in sites for each in file.definitions(name))
 
 
 def _is_moved(file: Script, node: ast.AST) -> bool:
@@ -174,7 +176,11 @@ def _taken(where: Script, node: ast.expr, use: Iteration, batches: Values) -> Va
         case ast.Call():
             return NOTHING
     sites = (use.node, *_nexts(use))
-    parts = [each for each in where.values(node) if each.kind is Kind.BATCH and each.node in sites]
+    values = where.values(node)
+    name = root(node) if Kind.UNKNOWN in values.kinds else None
+    if name is not None and _holds_batch(where, name, sites):
+        return ANY  # a part of which nothing is known
+    parts = [each for each in values if each.kind is Kind.BATCH and each.node in sites]
     return union(_at(batches, each) for each in parts if each.how != "copy")
 
 

@@ -1,0 +1,169 @@
+"""What stands for a use of `Variable`: the tensor itself, or another over its memory."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+
+from autoaccel.analysis import Script
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import is_constant
+from autoaccel.edits import Code, Comment, Edit, Replace
+from autoaccel.pytorch.evaluation_passes import evaluations
+from autoaccel.pytorch.gradients import called_in_grad_mode, in_grad_mode
+from autoaccel.pytorch.tensor_origins import VARIABLE, Origin, is_tensor, origin
+
+_TENSOR_CLASSES = re.compile(
+    r"\b(as_subclass|_make_subclass|_make_wrapper_subclass|tv_tensors)\b|^[ \t]*class[ \t]+\w+\([^)]*\bTensor\b",
+    re.MULTILINE,
+)
+_PARAMETERS = ("data", "requires_grad", "volatile")
+
+Edits = tuple[Edit, ...]
+
+
+def uses(script: Script) -> Iterator[ast.Name | ast.Attribute]:
+    """Every mention of the class, under whichever name."""
+    nodes: list[ast.Name | ast.Attribute] = [*script.find(ast.Attribute), *script.find(ast.Name)]
+    for node in nodes:
+        if isinstance(node.ctx, ast.Load) and script.qualname(node) == VARIABLE:
+            yield node
+
+
+def edits(script: Script, use: ast.expr) -> Edits | str:
+    """What spells a use anew, or why it is left alone."""
+    call = script.call_of(use)
+    if call is not None:
+        return _tensor(script, call)
+    if _is_tested(script, use):
+        spelling, imports = script.spell("torch.Tensor", use)
+        return Replace(use, Code(spelling)), *imports
+    return "it is used other than by a call"
+
+
+def _is_tested(script: Script, use: ast.expr) -> bool:
+    """In the second argument of `isinstance`, alone or in a tuple."""
+    node: ast.AST = use
+    if isinstance(around := script.parent(node), ast.Tuple):
+        node = around
+    match script.parent(node):
+        case ast.Call(func=ast.Name(id="isinstance") as name, args=[_, second], keywords=[]):
+            return second is node and not script.definitions(name)
+        case _:
+            return False
+
+
+def _tensor(script: Script, call: ast.Call) -> Edits | str:
+    given = _arguments(call)
+    if given is None:
+        return "its arguments are not spelled out"
+    tensor, asked = given.get("data"), given.get("requires_grad")
+    if tensor is None or not is_tensor(script, tensor):
+        return "what it is given may not be a tensor"
+    if _has_tensor_classes(script):
+        return "what it is given may be of a class of its own, which `Variable` takes off"
+    if "volatile" in given and not is_constant(given["volatile"], False):
+        problem = _records_gradients(script, call)
+        if problem is not None:
+            return problem
+    plain = asked is None or is_constant(asked, False)
+    if asked is not None and not plain and script.values(asked).kinds != {Kind.BOOL}:
+        return "`requires_grad` may not be a bool"
+    known = origin(script, tensor)
+    bare = known is Origin.NEW or (plain and (known is Origin.SHARED or _is_detached(script, call)))
+    text = "{0}" if bare else "{0}.detach()"
+    if asked is None or plain:
+        return (Replace(call, Code(text, (tensor,))),)
+    if is_constant(asked, True):
+        return (Replace(call, Code(f"{text}.requires_grad_()", (tensor,))),)
+    return (Replace(call, Code(f"{text}.requires_grad_({{1}})", (tensor, asked))),)
+
+
+def _arguments(call: ast.Call) -> dict[str, ast.expr] | None:
+    """The arguments by name; None where some are not in sight, or have no place in the new spelling."""
+    names = [*_PARAMETERS[: len(call.args)], *(each.arg for each in call.keywords)]
+    hidden = any(isinstance(each, ast.Starred) for each in call.args)
+    if hidden or len(call.args) > len(_PARAMETERS) or any(each not in _PARAMETERS for each in names):
+        return None
+    return dict(zip(map(str, names), [*call.args, *(each.value for each in call.keywords)], strict=True))
+
+
+@once
+def _has_tensor_classes(script: Script) -> bool:
+    """Whether a project makes tensors of other classes, which `detach()` keeps."""
+    return any(map(_TENSOR_CLASSES.search, script.project.related_texts(script)))
+
+
+def _records_gradients(script: Script, call: ast.Call) -> str | None:
+    """Why `volatile=True` may still say something to readers: gradients are on, in spite of it."""
+    if in_grad_mode(script, call) or called_in_grad_mode(script, script.function(call)):
+        return None
+    around = [found for found in evaluations(script) if found.problem is None and found.holds(script, call)]
+    if not around:
+        return "`volatile=True` has no effect, and nothing shows that what it governs needs no gradients"
+    if around[0].covered:
+        return None
+    return "`volatile=True` goes with the gradients, which `no-grad-eval` switches off"
+
+
+def _is_detached(script: Script, call: ast.Call) -> bool:
+    """`Variable(x).data`: the graph goes anyway."""
+    around = script.parent(call)
+    return isinstance(around, ast.Attribute) and around.attr in ("data", "detach")
+
+
+# -- assignments of which nothing is left
+
+
+def empty_assignments(
+    script: Script, edits_of: Mapping[ast.Name | ast.Attribute, Edits | str]
+) -> Iterator[tuple[ast.stmt, list[ast.expr]]]:
+    """Statements such as `x, y = Variable(x), y` of which `x, y = x, y` would be left, with the uses in them."""
+    bare = {
+        edit.node: (use, edit.code.holes[0])
+        for use, made in edits_of.items()
+        if not isinstance(made, str)
+        for edit in made
+        if isinstance(edit, Replace) and edit.code.text == "{0}"
+    }
+    for statement in {script.statement(use): None for use in edits_of}:
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or not _may_go(script, statement):
+            continue
+        targets, values = _parts(statement.targets[0]), _parts(statement.value)
+        left = [bare[each][1] if each in bare else each for each in values]
+        if len(targets) == len(left) and all(map(_is_same_name, targets, left)) and _is_own(script, statement, left):
+            yield statement, [bare[each][0] for each in values if each in bare]
+
+
+def _may_go(script: Script, statement: ast.stmt) -> bool:
+    """Whether the block around a statement holds something else, or is one of a choice, which may do nothing."""
+    return len(script.block(statement)) > 1 or isinstance(script.parent(statement), ast.If)
+
+
+def _parts(expression: ast.expr) -> list[ast.expr]:
+    return expression.elts if isinstance(expression, ast.Tuple | ast.List) else [expression]
+
+
+def _is_same_name(target: ast.expr, value: ast.expr) -> bool:
+    return isinstance(target, ast.Name) and isinstance(value, ast.Name) and target.id == value.id
+
+
+def _is_own(script: Script, statement: ast.stmt, names: list[ast.expr]) -> bool:
+    """Whether the names are bound where the statement stands: in a class it would be what binds them."""
+    scope = script.function(statement) or script.tree
+    return not isinstance(script.parent(statement), ast.ClassDef) and all(
+        each.scope.node is scope for name in names if isinstance(name, ast.Name) for each in script.definitions(name)
+    )
+
+
+def own_comments(script: Script, statement: ast.stmt) -> Iterator[Comment]:
+    """The comment right above a statement that speaks of `Variable`: it says what is no longer done."""
+    lines = script.text.split("\n")
+    number = statement.lineno - 1
+    line = lines[number - 1] if number else ""
+    above = lines[number - 2] if number > 1 else ""
+    if line.lstrip().startswith("#") and "Variable" in line and not above.lstrip().startswith("#"):
+        column = len(line) - len(line.lstrip())
+        yield Comment(line[column:].rstrip(), number, column, line)

@@ -1,0 +1,228 @@
+"""Whether a tensor surely has no graph, and whether somebody could tell it from another over the same memory."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from autoaccel.analysis import Project, load
+from autoaccel.dataflow.bounds import Bounds
+from autoaccel.pytorch.tensor_origins import Origin, is_tensor_type, origin
+
+HEAD = """\
+import numpy as np
+import torch
+from torch import nn
+from torch.autograd import Variable
+from torch.utils.data import DataLoader, TensorDataset
+net = nn.Linear(2, 2)
+weight = nn.Parameter(torch.ones(2))
+x = torch.ones(2)
+array = np.ones(2)
+cuda = torch.cuda.is_available()
+Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor
+"""
+
+EXPRESSIONS = {
+    "torch.zeros(2)": Origin.NEW,
+    "torch.zeros(2, requires_grad=True)": Origin.UNKNOWN,
+    "torch.zeros(2, requires_grad=False)": Origin.NEW,
+    "torch.zeros(2, **options)": Origin.UNKNOWN,
+    "torch.add(x, x, out=weight)": Origin.UNKNOWN,
+    "torch.from_numpy(array)": Origin.NEW,
+    "torch.randn(2).cuda().view(2, 1)": Origin.NEW,
+    "torch.randn(2).requires_grad_()": Origin.UNKNOWN,
+    "torch.LongTensor([1, 2])": Origin.NEW,
+    "torch.FloatTensor(2, 3).fill_(1.0)": Origin.NEW,
+    "torch.FloatTensor(2, 3).fill_(weight[0])": Origin.UNKNOWN,
+    "torch.Tensor(x)": Origin.SHARED,
+    "torch.Tensor(x * weight)": Origin.UNKNOWN,
+    "Tensor(array)": Origin.NEW,
+    "Tensor(*x.shape)": Origin.NEW,
+    "x": Origin.SHARED,
+    "x.float()": Origin.SHARED,
+    "x.long()": Origin.SHARED,
+    "x.type_as(weight)": Origin.SHARED,
+    "x.add(weight)": Origin.UNKNOWN,
+    "x[0]": Origin.SHARED,
+    "x + 1": Origin.NEW,
+    "-x": Origin.NEW,
+    "x * weight": Origin.UNKNOWN,
+    "x > weight": Origin.NEW,
+    "weight": Origin.UNKNOWN,
+    "weight.data": Origin.NEW,
+    "weight.detach()": Origin.NEW,
+    "weight.T": Origin.UNKNOWN,
+    "weight[0]": Origin.UNKNOWN,
+    "net(x)": Origin.UNKNOWN,
+    "net(x).argmax(1)": Origin.SHARED,
+    "net.weight": Origin.UNKNOWN,
+    "torch.cat([x, x + 1])": Origin.SHARED,
+    "torch.cat([x, weight])": Origin.UNKNOWN,
+    "torch.argmax(weight)": Origin.NEW,
+    "Variable(weight)": Origin.NEW,
+    "Variable(x, requires_grad=True)": Origin.UNKNOWN,
+    "Variable(x, True)": Origin.UNKNOWN,
+    "x if cuda else weight": Origin.UNKNOWN,
+    "x if cuda else x + 1": Origin.SHARED,
+    "elsewhere.sample(x)": Origin.UNKNOWN,
+    "unknown": Origin.UNKNOWN,
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), EXPRESSIONS.items())
+def test_expressions(text: str, expected: Origin) -> None:
+    assert last_origin(text) is expected
+
+
+def last_origin(text: str) -> Origin:
+    """That of the expression which the last line of a script is."""
+    script = load(f"{HEAD}{text}\n")
+    statement = script.tree.body[-1]
+    assert isinstance(statement, ast.Expr)
+    return origin(script, statement.value)
+
+
+NAMES = {
+    "one of two": ("if cuda:\n    y = x\nelse:\n    y = net(x)\ny", Origin.UNKNOWN),
+    "moved": ("y = x\nif cuda:\n    y = y.cuda()\ny", Origin.SHARED),
+    "in a loop": ("y = x\nfor _ in range(3):\n    y = y + 1\ny", Origin.SHARED),
+    "in a loop, of a model": ("y = x\nfor _ in range(3):\n    y = net(y)\ny", Origin.UNKNOWN),
+    "unpacked": ("y, z = x, weight\ny", Origin.SHARED),
+    "unpacked, the other": ("y, z = x, weight\nz", Origin.UNKNOWN),
+    "returned": ("def f():\n    return torch.ones(2)\nf()", Origin.NEW),
+    "returned as it was given": ("def f(t):\n    return t.cuda()\nf(x)", Origin.SHARED),
+    "given by another call": ("def f(t):\n    return t.cuda()\nf(weight)\nf(x)", Origin.UNKNOWN),
+    "returned at times": ("def f():\n    if cuda:\n        return\n    return torch.ones(2)\nf()", Origin.UNKNOWN),
+    "given by a sequence": ("def f(t=x):\n    return t.cuda()\nf(*[weight])", Origin.UNKNOWN),
+    "given by default": ("def f(t=x):\n    return t.cuda()\nf()", Origin.SHARED),
+    "decorated": ("@cached\ndef f():\n    return torch.ones(2)\nf()", Origin.UNKNOWN),
+    "yielded": ("def f():\n    yield weight\n    return x\nf()", Origin.UNKNOWN),
+    "added to": ("y = torch.zeros(2)\ny += 1\ny", Origin.UNKNOWN),
+}
+CHANGES = {
+    "a leaf": "y.requires_grad_()",
+    "a leaf by its attribute": "y.requires_grad = True",
+    "a leaf by another name": "z = y\nz.requires_grad_()",
+    "a leaf by the name it has": "x.requires_grad_()",
+    "a leaf in a function": "def learn(t):\n    t.requires_grad = True\nlearn(y)",
+    "a leaf, of a wrapper": "Variable(y).requires_grad_()",
+    "a leaf, of what a function hands back": "def same(t):\n    return t\nsame(y).requires_grad_()",
+    "a leaf in a list": "for each in [y]:\n    each.requires_grad_()",
+    "a leaf by setattr": "setattr(y, 'requires_grad', True)",
+    "all that are handed over": "list(map(torch.Tensor.requires_grad_, [y]))",
+    "by a method that is kept": "learn = y.requires_grad_\nlearn()",
+    "its shape": "y.unsqueeze_(0)",
+    "its memory": "y.data = array",
+    "its memory by a method": "y.set_(torch.ones(4))",
+    "written to": "y[0] = weight[0]",
+    "written to by a method": "y.mul_(weight)",
+    "written to by an operator": "y *= weight",
+    "a view that is written to": "y.view(2, 1).mul_(weight)",
+    "compared": "print(y is z)",
+    "its hook": "y.register_hook(print)",
+}
+HARMLESS = {
+    "numbers": "y.fill_(1.0)",
+    "numbers by an operator": "y += 1",
+    "numbers by an index": "y[0] = 1.0",
+    "another": "z = torch.ones(2)\nz.requires_grad_()",
+    "what is computed of it": "(y * 2).requires_grad_()",
+    "what is computed of it by a name": "z = y * 2\nz.requires_grad_()",
+    "its copy": "y.clone().requires_grad_()",
+    "its detached memory": "y.detach().requires_grad_()",
+    "parameters": "for each in net.parameters():\n    each.requires_grad = False",
+    "a model": "net.requires_grad_(False)",
+    "nothing": "print(y is None)",
+    "a loss": "loss = 0\nloss += nn.functional.mse_loss(net(y), y)",
+    "read": "print(y.requires_grad, y.data, y.shape)",
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), NAMES.values(), ids=NAMES)
+def test_names(text: str, expected: Origin) -> None:
+    assert last_origin(text) is expected
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_changed_itself(change: str) -> None:
+    assert last_origin(f"y = x\n{change}\ny") is Origin.UNKNOWN
+
+
+@pytest.mark.parametrize("change", HARMLESS.values(), ids=HARMLESS)
+def test_not_changed_itself(change: str) -> None:
+    assert last_origin(f"y = x\n{change}\nx") is Origin.SHARED
+
+
+BATCHES = {
+    "of tensors": ("DataLoader(TensorDataset(torch.ones(4, 2)))", Origin.SHARED),
+    "of a parameter": ("DataLoader(TensorDataset(weight))", Origin.UNKNOWN),
+    "of what a model computes": ("DataLoader(TensorDataset(net(torch.ones(4, 2))))", Origin.UNKNOWN),
+    "of leaves": ("DataLoader(TensorDataset(torch.ones(4, 2, requires_grad=True)))", Origin.UNKNOWN),
+    "collated by a model": ("DataLoader(TensorDataset(x), collate_fn=lambda s: net(torch.stack(s)))", Origin.UNKNOWN),
+    "of one or the other": ("DataLoader(TensorDataset(x)) if cuda else elsewhere()", Origin.UNKNOWN),
+    "of settings out of sight": ("DataLoader(**settings())", Origin.UNKNOWN),
+}
+
+
+@pytest.mark.parametrize(("loader", "expected"), BATCHES.values(), ids=BATCHES)
+def test_batches(loader: str, expected: Origin) -> None:
+    script = load(f"{HEAD}for (batch,) in {loader}:\n    print(batch)\n")
+    [call] = [each for each in script.find(ast.Call) if script.source(each) == "print(batch)"]
+    assert origin(script, call.args[0]) is expected
+
+
+def test_a_batch_that_is_changed() -> None:
+    text = f"{HEAD}for (batch,) in DataLoader(TensorDataset(x)):\n    print(batch)\n    batch.requires_grad_()\n"
+    script = load(text)
+    [call] = [each for each in script.find(ast.Call) if script.source(each) == "print(batch)"]
+    assert origin(script, call.args[0]) is Origin.UNKNOWN
+
+
+def test_the_first_batch() -> None:
+    assert last_origin("batch = next(iter(DataLoader(TensorDataset(x))))\nbatch[0]") is Origin.SHARED
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("torch.FloatTensor", True),
+        ("torch.cuda.LongTensor", True),
+        ("Tensor", True),
+        ("torch.tensor", False),
+        ("net", False),
+    ],
+)
+def test_types(text: str, expected: bool) -> None:
+    script = load(f"{HEAD}{text}\n")
+    statement = script.tree.body[-1]
+    assert isinstance(statement, ast.Expr)
+    assert is_tensor_type(script, statement.value) is expected
+
+
+def test_names_bound_by_other_files(tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text("import main\nmain.x = main.net(main.x)\n")
+    path = tmp_path / "main.py"
+    text = f"{HEAD}def f():\n    print(x)\n"
+    path.write_text(text)
+    script = load(text, path, Project([path, tmp_path / "other.py"]))
+    [call] = [each for each in script.find(ast.Call) if script.source(each) == "print(x)"]
+    assert origin(script, call.args[0]) is Origin.UNKNOWN
+
+
+def test_changes_in_other_files(tmp_path: Path) -> None:
+    (tmp_path / "learn.py").write_text("def learn(t):\n    t.requires_grad_()\n")
+    path = tmp_path / "main.py"
+    text = f"{HEAD}from learn import learn\nlearn(x)\nx\n"
+    path.write_text(text)
+    files = [path, tmp_path / "learn.py"]
+    script = load(text, path, Project(files))
+    statement = script.tree.body[-1]
+    assert isinstance(statement, ast.Expr)
+    assert origin(script, statement.value) is Origin.UNKNOWN
+    cut = load(text, path, Project(files, bounds=Bounds(related=0, mentioning=0)))
+    statement = cut.tree.body[-1]
+    assert isinstance(statement, ast.Expr)
+    assert origin(cut, statement.value) is Origin.UNKNOWN
