@@ -1,4 +1,4 @@
-"""Lay out a convolutional model's pictures in memory pixel by pixel.
+"""Lay out pictures pixel by pixel.
 
 Convolutions work on all channels of one pixel after the other. Pictures lie channel by channel, so they are reordered
 before every layer and after it; laid out channels last once, they stay so through convolutions, normalisations and
@@ -75,7 +75,7 @@ _KEEPING = frozenset({"append", "extend", "add", "update", "insert", "register_b
 def check(script: Script) -> Iterator[Finding | Skipped]:
     models = list(trained_models(script))
     given = {script.source(call.args[0]) for call in script.find(ast.Call) if _is_verb(script, call)}
-    convolving = [each for each in models if script.source(each.target) not in given and _convolves(script, each)]
+    convolving = [each for each in models if script.source(each.target) not in given and convolves(script, each)]
     if not convolving:
         return
     whole = _of_file(script)
@@ -96,7 +96,7 @@ def _is_verb(script: Script, call: ast.Call) -> bool:
     return script.runtime_name(call.func) == "channels_last" and len(call.args) == 1
 
 
-def _convolves(script: Script, model: TrainedModel) -> bool:
+def convolves(script: Script, model: TrainedModel) -> bool:
     """Whether there are convolutions over two dimensions in a model, as far as one can see."""
     return any(_has_convolutions(script, value) for value in model.values)
 

@@ -183,7 +183,7 @@ def _unsuitable(optimizer: torch.optim.Optimizer) -> str:
 def _problem(optimizer: torch.optim.Optimizer) -> str:
     """Why the fused kernel cannot make this step; empty if it can.
 
-    Strides are those of the gradient and of the state: a state that autograd or the optimizer made has no gaps.
+    Strides are those of the gradient and of the state, which has the parameter's where that is dense.
     """
     for group in optimizer.param_groups:
         if isinstance(group["lr"], torch.Tensor) or any(isinstance(each, torch.Tensor) for each in group["betas"]):
@@ -196,7 +196,7 @@ def _problem(optimizer: torch.optim.Optimizer) -> str:
             if gradient.stride() != strides or gradient.dtype is not torch.float32:
                 return "gradients are laid out otherwise than parameters"
             if not state:
-                if not parameter.is_contiguous():
+                if torch.empty_like(parameter, device="meta").stride() != strides:
                     return "a parameter is laid out otherwise than its state will be"
             elif not _fits(state, strides):
                 return "the state is laid out otherwise than parameters"

@@ -19,8 +19,8 @@ from torch.utils.checkpoint import checkpoint
 
 from autoaccel import runtime as accel
 from autoaccel.runtime.amp import autocast_controller
-from autoaccel.runtime.layout import channels_last_call, settled
-from autoaccel.runtime.layout.memory_format import to_channels_last
+from autoaccel.runtime.memory_layout import channels_last_call, settled
+from autoaccel.runtime.memory_layout.memory_format import to_channels_last
 from autoaccel.runtime.trial.ab_trial import TrialPolicy
 
 
