@@ -54,9 +54,9 @@ def pictures(count: int = 2, side: int = 5) -> Tensor:
     return torch.randn(count, 3, side, side)
 
 
-def train(model: nn.Module, steps: int = 3, side: int = 5) -> list[Tensor]:
+def train(model: nn.Module, steps: int = 3, side: int = 5, rate: float = 0.1) -> list[Tensor]:
     torch.manual_seed(1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
     losses = []
     for _ in range(steps):
         optimizer.zero_grad()
@@ -65,6 +65,10 @@ def train(model: nn.Module, steps: int = 3, side: int = 5) -> list[Tensor]:
         optimizer.step()
         losses.append(loss.detach())
     return [*losses, *(each.detach().clone() for each in model.state_dict().values())]
+
+
+def unchanged(model: nn.Module) -> nn.Module:
+    return model
 
 
 def near(one: list[Tensor], two: list[Tensor]) -> None:
@@ -96,6 +100,23 @@ def test_nothing_of_the_model_is_laid_out_otherwise() -> None:
         assert one.grad.stride() == two.grad.stride()
     for each in model.state_dict().values():
         assert each.is_contiguous()
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("on", [False, True])
+def test_fused_optimizers_go_on(monkeypatch: pytest.MonkeyPatch, on: bool) -> None:
+    monkeypatch.setenv("AUTOACCEL_FUSED", "on")
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Conv2d(8, 1, 1), nn.Conv2d(1, 4, 1), nn.ConvTranspose2d(4, 1, 2))
+    if on:
+        accel.channels_last(model)
+    optimizer = accel.optimizer(torch.optim.Adam(model.parameters()))
+    for _ in range(4):
+        optimizer.zero_grad()
+        model(pictures()).square().mean().backward()
+        optimizer.step()
+    assert optimizer.param_groups[0]["fused"] is True
+    assert is_laid_out(model) is on
 
 
 @pytest.mark.usefixtures("at_once")
@@ -536,3 +557,51 @@ def test_what_was_decided_is_remembered(
     unfit = accel.channels_last(Net(views))
     train(unfit, 3)
     assert unfit.layouts == [False] * 3
+
+
+# ------------------------------------------------------------ whatever stands between convolutions
+
+STEPS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": lambda x: functional.relu(x + 0, inplace=True),
+    "leaky": lambda x: functional.leaky_relu(x + 0),
+    "pool": lambda x: functional.max_pool2d(x, 3, 1, 1),
+    "average": lambda x: functional.avg_pool2d(x, 3, 1, 1),
+    "interpolate": lambda x: functional.interpolate(x, scale_factor=2)[:, :, ::2, ::2],
+    "norm": lambda x: functional.group_norm(x, 2),
+    "layer norm": lambda x: functional.layer_norm(x, x.shape[1:]),
+    "softmax": lambda x: x.softmax(1),
+    "sort": lambda x: x.sort(1).values,
+    "cat": lambda x: torch.cat([x, x.flip(1)], 1)[:, ::2],
+    "chunk": lambda x: torch.cat(x.chunk(2, 1)[::-1], 1),
+    "shuffle": lambda x: functional.pixel_unshuffle(functional.pixel_shuffle(x, 2), 2),
+    "tokens": lambda x: x.flatten(2).transpose(1, 2).relu().transpose(1, 2).reshape(x.shape),
+    "view": lambda x: x.view(x.shape[0], -1).view(x.shape),
+    "view of channels": lambda x: x.view(x.shape[0], 2, -1, *x.shape[2:]).transpose(1, 2).reshape(x.shape),
+    "view of pixels": lambda x: x.view(*x.shape[:2], -1).softmax(2).view(x.shape),
+    "contiguous": lambda x: x.contiguous().view(-1).view(x.shape),
+    "transposed": lambda x: x.transpose(2, 3).contiguous().transpose(2, 3),
+    "permuted": lambda x: (
+        x.permute(0, 2, 3, 1).contiguous().view(-1, x.shape[1]).view(x.permute(0, 2, 3, 1).shape).permute(0, 3, 1, 2)
+    ),
+    "attention": lambda x: torch.einsum("nchw,ndhw->ncd", x, x).softmax(-1).mean((1, 2))[:, None, None, None] * x,
+    "squeeze": lambda x: x * x.mean((2, 3)).view(*x.shape[:2], 1, 1).sigmoid(),
+    "written": lambda x: (x + 0).index_fill_(1, torch.tensor([0]), 0.5),
+    "written by a mask": lambda x: (x + 0).masked_fill_(x > 1, 1.0),
+    "written through a view": lambda x: writes_to_a_reshaped_view(x),
+    "strided": lambda x: x.as_strided(x.shape, x.stride()),
+    "cumsum": lambda x: x.cumsum(1),
+    "detached": lambda x: x - x.detach().numpy().mean(),
+}
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.sampled_from(sorted(STEPS)), max_size=4))
+def test_any_network_trains_as_before(names: list[str]) -> None:
+    def between(x: Tensor) -> Tensor:
+        for name in names:
+            x = STEPS[name](x)
+        return x
+
+    with pytest.MonkeyPatch.context() as context:
+        context.setenv("AUTOACCEL_CHANNELS_LAST", "on")
+        near(*(train(wrap(Net(between)), side=6, rate=1e-3) for wrap in (unchanged, accel.channels_last)))
