@@ -99,6 +99,7 @@ class ChannelsLastCall(InPlaceCall):
         self._kinds: set[Hashable] = set()  # of arguments that were looked at
         self._hooks: tuple[int, bool] = (-1, False)
         self._facts: tuple[object, ...] = ()
+        self._place: torch.device | None = None
         self._first = 0.0  # seconds that the first steps took
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -125,7 +126,7 @@ class ChannelsLastCall(InPlaceCall):
         """Whether this is a call on pictures that nobody else looks into."""
         if not any(map(is_picture, args)) and not any(map(is_picture, kwargs.values())):
             return False
-        if is_traced() or is_intercepted() or self._has_hooks():
+        if is_traced() or is_intercepted() or self._has_hooks() or _is_captured(args):
             return False
         if in_backward():
             self._decide(False, "it is computed again in the backward pass")
@@ -146,6 +147,8 @@ class ChannelsLastCall(InPlaceCall):
         if self._trial is not None:
             self._trial.discard_iteration()
         self._candidate = False
+        if devices.module_device(self.module) != self._place:  # moved since its first call: begin anew
+            self._rank = -1
         if len(self._kinds) >= _KINDS:
             return self.eager(*args, **kwargs)
         pictures = [each for each in (*args, *kwargs.values()) if is_picture(each)]
@@ -188,9 +191,8 @@ class ChannelsLastCall(InPlaceCall):
 
     def _begin(self, rank: int) -> None:
         self._rank = rank
-        if self._verdict is not None and self._trial is None and setting("CHANNELS_LAST"):
-            return
-        module, place = self.module, devices.module_device(self.module) or torch.device("cpu")
+        module, self._place = self.module, devices.module_device(self.module)
+        place = self._place or torch.device("cpu")
         wish = setting("CHANNELS_LAST").lower()
         shapes = [tuple(each.shape) for each in module.parameters()]
         name = f"{type(module).__module__}.{type(module).__qualname__}"
@@ -241,6 +243,13 @@ class ChannelsLastCall(InPlaceCall):
 
     def _note(self, value: object, why: str) -> None:
         note(f"channels last {type(self.module).__name__}", Decision(value, why))
+
+
+def _is_captured(args: tuple[Any, ...]) -> bool:
+    """Whether a graph is being captured, in which nothing may be read and everything stays as it is."""
+    if not any(isinstance(each, torch.Tensor) and each.is_cuda for each in args):
+        return False
+    return bool(devices.module_of("cuda").is_current_stream_capturing())
 
 
 def _unsuitable(module: nn.Module, place: torch.device) -> str:

@@ -18,10 +18,12 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from autoaccel import runtime as accel
+from autoaccel.runtime import devices
 from autoaccel.runtime.amp import autocast_controller
 from autoaccel.runtime.memory_layout import channels_last_call, settled
 from autoaccel.runtime.memory_layout.memory_format import to_channels_last
 from autoaccel.runtime.trial.ab_trial import TrialPolicy
+from autoaccel.runtime.trial.clocks import HostClock
 
 
 @pytest.fixture
@@ -521,6 +523,23 @@ def test_a_layout_that_is_not_faster(tried: Callable[[float], Net], other: float
     assert settled()
     assert not any(model.layouts[-20:])
     assert not is_laid_out(model)
+
+
+def test_a_model_that_is_moved_is_tried_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its steps are timed by the clock of the device on which they are made."""
+    places: list[torch.device] = []
+
+    def clock_of(place: torch.device) -> HostClock:
+        places.append(place)
+        return HostClock()
+
+    model = accel.channels_last(Net())
+    monkeypatch.setattr(channels_last_call, "clock_of", clock_of)
+    train(model, 1)
+    place = torch.device("cpu", 0)
+    monkeypatch.setattr(devices, "module_device", lambda _: place)
+    train(model, 2, side=6)
+    assert places == [torch.device("cpu"), place]
 
 
 def test_nothing_is_tried_while_precisions_are(tried: Callable[[float], Net], monkeypatch: pytest.MonkeyPatch) -> None:
