@@ -27,8 +27,8 @@ DRAWING = frozenset({"project/main"})
 
 MODES = {
     "all off": {"AUTOACCEL_DISABLE": "all"},
-    "only what is exact": {"AUTOACCEL_DISABLE": "amp,compile,fused,workers"},
-    "all but what rounds": {"AUTOACCEL_DISABLE": "amp,fused"},
+    "only what is exact": {"AUTOACCEL_DISABLE": "amp,channels_last,compile,fused,workers"},
+    "all but what rounds": {"AUTOACCEL_DISABLE": "amp,channels_last,fused"},
 }
 
 

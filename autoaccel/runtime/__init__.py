@@ -14,31 +14,39 @@ script.
     in_memory          `in_memory`: batches of data in memory, looked up whole; `prefetch` uses it as well
     running_total      `total` and `item`: sums that are kept on the device until they are read
     optim              `optimizer`: all parameters updated in one kernel, where that is faster
+    memory_layout      `channels_last`: pictures in memory pixel by pixel, where that is faster
+    backends           `matmul_precision` and `cudnn_benchmark`: settings for CUDA, where they are faster
     trial              A/B trials over the script's own steps, and what later runs are told of them
     environment        what the user asked for by AUTOACCEL_*, and the log of what was decided
     devices            which device something speaks of, and what it can do
     rng_state          the states of the random generators that a program shares
+    in_place_call      what stands in for a module's own call
     execution_mode     whether a call is traced, intercepted, in a backward pass, in a distributed run
     machine_decisions  what would be decided here, for `autoaccel env`
 """
 
 from .amp.autocast import autocast
 from .amp.grad_scaler import grad_scaler
+from .backends.switches import cudnn_benchmark, matmul_precision
 from .compile.in_place_compile import compile  # noqa: A004 - scripts say accel.compile
 from .in_memory.whole_batches import in_memory
 from .loading.loader_settings import num_workers, pin_memory
 from .loading.prefetcher import prefetch
 from .machine_decisions import decisions
+from .memory_layout.channels_last_call import channels_last
 from .optim.optimizer import optimizer
 from .running_total import item, total
 
 __all__ = [
     "autocast",
+    "channels_last",
     "compile",
+    "cudnn_benchmark",
     "decisions",
     "grad_scaler",
     "in_memory",
     "item",
+    "matmul_precision",
     "num_workers",
     "optimizer",
     "pin_memory",

@@ -15,7 +15,10 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, Final
 
-FEATURES: Final = frozenset({"amp", "compile", "prefetch", "resident", "workers", "pin", "heap", "fused", "total"})
+FEATURES: Final = frozenset(
+    """amp compile prefetch resident workers pin heap fused total channels_last matmul_precision
+    cudnn_benchmark""".split()
+)
 
 _logger: Final = logging.getLogger("autoaccel.runtime")
 

@@ -28,7 +28,10 @@ def decisions() -> dict[str, tuple[bool | int | str, str]]:
         "grad_scaler": scaling(place),
         "compile": _compile(place),
         "cuda_graphs": _cuda_graphs(place),
-        "fused": _fused(place),
+        "fused": _tried_on(place, "fused", "cpu", "cuda"),
+        "channels_last": _tried_on(place, "channels_last", "cpu", "cuda"),
+        "matmul_precision": _matmul_precision(place),
+        "cudnn_benchmark": _tried_on(place, "cudnn_benchmark", "cuda"),
         "prefetch": prefetcher.depth(place),
         "resident": _resident(place),
         "num_workers": _workers(),
@@ -54,13 +57,20 @@ def _compile(place: torch.device) -> Decision:
     return Decision((setting("COMPILE_MODE") or "default") if decision.value else False, decision.reason)
 
 
-def _fused(place: torch.device) -> Decision:
-    if disabled("fused"):
+def _matmul_precision(place: torch.device) -> Decision:
+    if place.type == "cuda" and devices.capability(place) < (8, 0):
+        return Decision(False, "compute capability below 8.0")
+    return _tried_on(place, "matmul_precision", "cuda")
+
+
+def _tried_on(place: torch.device, feature: str, *kinds: str) -> Decision:
+    """What is tried at the script's own steps on these kinds of devices."""
+    if disabled(feature):
         return Decision(False, "AUTOACCEL_DISABLE")
-    if setting("FUSED").lower() in ("on", "off"):
-        return Decision(setting("FUSED").lower() == "on", "AUTOACCEL_FUSED")
-    if place.type not in ("cpu", "cuda"):
+    if place.type not in kinds:
         return Decision(False, f"not tried on {place.type}")
+    if (wish := setting(feature.upper()).lower()) in ("on", "off"):
+        return Decision(wish == "on", f"AUTOACCEL_{feature.upper()}")
     return Decision(True, "where it is measured to be faster")
 
 

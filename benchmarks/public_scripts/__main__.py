@@ -22,7 +22,7 @@ from benchmarks.public_scripts.manifest import Run
 from benchmarks.public_scripts.running import OBSERVE, PROJECT, STANDINS, Outcome, execute, skip_large
 
 # How the rewritten script is run: what must be exact on a CPU, and everything switched off.
-MODES = {"a": {"AUTOACCEL_DISABLE": "amp,compile,fused,workers"}, "b": {"AUTOACCEL_DISABLE": "all"}}
+MODES = {"a": {"AUTOACCEL_DISABLE": "amp,channels_last,compile,fused,workers"}, "b": {"AUTOACCEL_DISABLE": "all"}}
 
 folder = click.Path(file_okay=False, path_type=Path)
 

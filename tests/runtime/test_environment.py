@@ -52,7 +52,10 @@ def test_unknown_names_are_warned_about_once(monkeypatch: pytest.MonkeyPatch) ->
         warnings.simplefilter("always")
         assert [environment.disabled("amp") for _ in range(3)] == [True] * 3
         assert not environment.disabled("pin")
-    known = "all, amp, compile, fused, heap, pin, prefetch, resident, total, workers"
+    known = (
+        "all, amp, channels_last, compile, cudnn_benchmark, fused, heap, matmul_precision, pin, prefetch, resident, "
+        "total, workers"
+    )
     assert [str(warning.message) for warning in caught] == [
         f"autoaccel: AUTOACCEL_DISABLE: unknown turbo; known are {known}"
     ]
@@ -151,6 +154,7 @@ def test_decisions_can_be_written_as_json(monkeypatch: pytest.MonkeyPatch) -> No
     assert found.keys() == {
         *("device", "amp", "grad_scaler", "compile", "cuda_graphs", "prefetch", "resident"),
         *("num_workers", "pin_memory", "heap", "remember", "fused"),
+        *("channels_last", "matmul_precision", "cudnn_benchmark"),
     }
     monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "fp16")
     assert accel.decisions()["amp"] == ("float16", "AUTOACCEL_AMP_DTYPE")

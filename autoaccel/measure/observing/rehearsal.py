@@ -58,6 +58,9 @@ def environment(rehearse: Collection[str]) -> dict[str, str]:
         "AUTOACCEL_NUM_WORKERS": "2" if WORKERS in rehearse else "0",
         "AUTOACCEL_PREFETCH_DEPTH": "",
         "AUTOACCEL_FUSED": "on" if FUSED in rehearse else "off",
+        "AUTOACCEL_CHANNELS_LAST": "off",
+        "AUTOACCEL_MATMUL_PRECISION": "off",
+        "AUTOACCEL_CUDNN_BENCHMARK": "off",
     }
 
 

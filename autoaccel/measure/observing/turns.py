@@ -201,7 +201,13 @@ def settled() -> bool:
     """Whether the runtime, where the script uses it, has decided everything that it decides by trying."""
     modules = (
         sys.modules.get(f"autoaccel.runtime.{name}")
-        for name in ("amp.autocast_controller", "compile.in_place_compile", "optim.fused_step")
+        for name in (
+            "amp.autocast_controller",
+            "compile.in_place_compile",
+            "optim.fused_step",
+            "memory_layout",
+            "backends",
+        )
     )
     return all(ask() for ask in (getattr(module, "settled", None) for module in modules) if ask is not None)
 

@@ -14,6 +14,7 @@ from autoaccel.measure.verifying.report import Numerics
 from autoaccel.measure.verifying.trials import CannotVerifyError, Trials, View
 
 _DTYPE, _MODE = "AUTOACCEL_AMP_DTYPE", "AUTOACCEL_COMPILE_MODE"
+_TRIED = ("AUTOACCEL_CHANNELS_LAST", "AUTOACCEL_MATMUL_PRECISION", "AUTOACCEL_CUDNN_BENCHMARK")
 
 
 class Spreading:
@@ -111,7 +112,7 @@ def _at_once(*, low: bool, on_cpu: bool) -> dict[str, str]:
     if not low:
         return at_once
     mode = {} if os.environ.get(_MODE) else {_MODE: "off" if on_cpu else "default"}
-    mode |= at_once
+    mode |= at_once | {name: os.environ.get(name) or "on" for name in _TRIED}
     if on_cpu:
         return {_DTYPE: "bfloat16", **mode}
     return mode if os.environ.get(_DTYPE) else {_DTYPE: "hardware", **mode}

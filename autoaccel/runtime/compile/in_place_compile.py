@@ -20,7 +20,6 @@ import importlib
 import inspect
 import operator
 import sys
-import threading
 import types
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -31,6 +30,7 @@ from torch import nn
 from .. import devices
 from ..environment import Decision, disabled, note, setting
 from ..execution_mode import is_distributed, is_traced
+from ..in_place_call import InPlaceCall, is_plain, stands_in
 from . import cuda_graphs, inductor_cache
 from .compile_controller import CompileController, settled
 from .compile_support import verdict
@@ -68,7 +68,7 @@ def compile(target: _Target, *, steps: Any = None) -> _Target:  # noqa: A001 - s
         return target
     if isinstance(target, nn.Module):
         if _compilable(target):
-            target._compiled_call_impl = _InPlace(target, _planned(steps))  # noqa: SLF001
+            _InPlace(target, _planned(steps)).install()
         return target
     return _compiled_function(target)
 
@@ -88,7 +88,7 @@ def _compilable(module: nn.Module) -> bool:
         torch.jit.ScriptModule,
         nn.DataParallel,
     )  # replicas share the attribute, and with it the first replica's parameters
-    return not wraps and module._compiled_call_impl is None and not isinstance(module, unfit)  # noqa: SLF001
+    return not wraps and is_plain(module) and not stands_in(module, _InPlace) and not isinstance(module, unfit)
 
 
 def _torch_compile(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -215,56 +215,46 @@ def _rank(training: bool) -> int:
     return _TRAINING if training else 1
 
 
-class _InPlace:
-    """What a module compiled in place keeps in its `_compiled_call_impl`; copies and pickles turn it into None."""
+class _InPlace(InPlaceCall):
+    """What a module compiled in place keeps in its `_compiled_call_impl`."""
 
     def __init__(self, module: nn.Module, planned: int | None = None) -> None:
-        self._module = module
-        self._eager: Callable[..., Any] = module._call_impl  # noqa: SLF001
+        super().__init__(module)
         self._planned = planned
-        self._thread = threading.get_ident()
         self._policy = _CallPolicy(self._attempt, self._target, self._place)
         self._hooks_known = -1
         self._hooked = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling():
-            return self._eager(*args, **kwargs)
-        if threading.get_ident() != self._thread and (replica := self._replica(sys._getframe(1))) is not None:  # noqa: SLF001
+            return self.eager(*args, **kwargs)
+        if self.is_elsewhere() and (replica := self.replica(sys._getframe(1))) is not None:  # noqa: SLF001
             return replica._call_impl(*args, **kwargs)  # type: ignore[no-untyped-call]  # noqa: SLF001
         if self._policy.skip_measurement():
-            return self._eager(*args, **kwargs)
+            return self.eager(*args, **kwargs)
         if is_traced() or self._has_hooks():
             self._policy.note_eager_call()
-            return self._eager(*args, **kwargs)
-        result = self._policy.call(_rank(self._module.training), self._eager, args, kwargs)
+            return self.eager(*args, **kwargs)
+        result = self._policy.call(_rank(self.module.training), self.eager, args, kwargs)
         if self._policy.given_up:
-            self._module._compiled_call_impl = None  # noqa: SLF001 - from now on nothing of this is left
+            self.withdraw()
         return result
 
-    def _replica(self, caller: types.FrameType) -> nn.Module | None:
-        """The copy of the module that is called, if it is one: with all attributes `DataParallel` copies this one too,
-        and calls each copy in a thread of its own, with weights of its own.
-        """
-        called = caller.f_locals.get("self")  # of `nn.Module._wrapped_call_impl`
-        own = called is self._module or not isinstance(called, nn.Module) or called._compiled_call_impl is not self  # noqa: SLF001
-        return None if own else called
-
     def _place(self, *arguments: object) -> torch.device | None:  # noqa: ARG002 - of a function these would tell
-        return _ready_home(self._module)
+        return _ready_home(self.module)
 
     def _attempt(self) -> EagerFallback:
-        module = self._module
+        module = self.module
 
         def make(backend: str) -> Callable[..., Any]:
             if backend == "cudagraphs":
                 return cuda_graphs.GraphedCall(_own_call(module), module)
             return _torch_compile(_own_call(module))
 
-        return EagerFallback(type(module).__name__, self._eager, make)
+        return EagerFallback(type(module).__name__, self.eager, make)
 
     def _target(self, place: torch.device, rank: int) -> CompileTarget:
-        module = self._module
+        module = self.module
         trained = rank > 0
         graphed = cuda_graphs.wanted() and place.type == "cuda"
         return CompileTarget(
@@ -293,13 +283,10 @@ class _InPlace:
         registered = torch.utils.hooks.RemovableHandle.next_id
         if self._hooked or registered != self._hooks_known:
             self._hooks_known = registered
-            self._hooked = hooked(self._module)
+            self._hooked = hooked(self.module)
             if self._hooked:
-                note(f"compile {type(self._module).__name__}", Decision(False, "modules inside it have hooks"))
+                note(f"compile {type(self.module).__name__}", Decision(False, "modules inside it have hooks"))
         return self._hooked
-
-    def __reduce__(self) -> tuple[type[None], tuple[()]]:
-        return type(None), ()
 
 
 def hooked(module: nn.Module) -> bool:

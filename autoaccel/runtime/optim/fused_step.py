@@ -183,7 +183,7 @@ def _unsuitable(optimizer: torch.optim.Optimizer) -> str:
 def _problem(optimizer: torch.optim.Optimizer) -> str:
     """Why the fused kernel cannot make this step; empty if it can.
 
-    Strides are those of the gradient and of the state: a state that autograd or the optimizer made has no gaps.
+    Strides are those of the gradient and of the state, which has the parameter's where that is dense.
     """
     for group in optimizer.param_groups:
         if isinstance(group["lr"], torch.Tensor) or any(isinstance(each, torch.Tensor) for each in group["betas"]):
@@ -192,23 +192,34 @@ def _problem(optimizer: torch.optim.Optimizer) -> str:
             gradient = parameter.grad
             if gradient is None:
                 continue
-            strides, state = parameter.stride(), optimizer.state.get(parameter)
-            if gradient.stride() != strides or gradient.dtype is not torch.float32:
+            state = optimizer.state.get(parameter)
+            if not _in_same_order(gradient, parameter) or gradient.dtype is not torch.float32:
                 return "gradients are laid out otherwise than parameters"
             if not state:
-                if not parameter.is_contiguous():
+                if not _in_same_order(torch.empty_like(parameter, device="meta"), parameter):
                     return "a parameter is laid out otherwise than its state will be"
-            elif not _fits(state, strides):
+            elif not _fits(state, parameter):
                 return "the state is laid out otherwise than parameters"
     return ""
 
 
-def _fits(state: dict[str, Any], strides: tuple[int, ...]) -> bool:
-    """Whether the state of a parameter with these strides is one that the fused kernel can go on with."""
+def _in_same_order(one: torch.Tensor, two: torch.Tensor) -> bool:
+    """Whether the values of two tensors of a shape lie in memory in the same order, with the same gaps.
+
+    Of a dimension with a single value the stride says nothing: that of a gradient may be another one.
+    """
+    if one.stride() == two.stride():
+        return True
+    strides = zip(two.shape, one.stride(), two.stride(), strict=True)
+    return one.shape == two.shape and all(here == there for size, here, there in strides if size > 1)
+
+
+def _fits(state: dict[str, Any], parameter: torch.Tensor) -> bool:
+    """Whether the state of a parameter is one that the fused kernel can go on with."""
     step = state.get("step")
     if not isinstance(step, torch.Tensor) or step.dtype is not torch.float32:
         return False
-    return all(each.stride() == strides for name, each in state.items() if name != "step")
+    return all(_in_same_order(each, parameter) for name, each in state.items() if name != "step")
 
 
 def _as_by_default(_optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:

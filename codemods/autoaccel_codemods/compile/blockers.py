@@ -61,7 +61,7 @@ def of_model(script: Script, model: TrainedModel) -> str | None:
             if value.name is None and not isinstance(value.node, ast.Call):  # told by its use alone
                 return "what it is made of cannot be seen"
             continue
-        for ref in _model_classes(value.cls):
+        for ref in model_classes(value.cls):
             reason = _class_reason(ref.script, ref.node)
             if reason is not None:
                 return reason
@@ -82,7 +82,7 @@ def _layer_reason(name: str | None) -> str | None:
     return "spectral norm works through hooks" if name == "torch.nn.utils.spectral_norm" else None
 
 
-def _model_classes(outer: ClassRef) -> Iterator[ClassRef]:
+def model_classes(outer: ClassRef) -> Iterator[ClassRef]:
     """A model's class, its project bases, and the classes of the modules that these are made of."""
     pending, seen = [outer], set[ast.ClassDef]()
     while pending:

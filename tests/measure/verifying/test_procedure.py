@@ -29,6 +29,7 @@ from tests.measure.verifying.made import RECORD, losses, one_pass
 
 EXACT = Rule("AA190", "fast", Tier.EXACT, (b"slow",))
 LOWER = Rule("AA390", "lower", Tier.NUMERICS, (b"train",))
+TRIED = ("AUTOACCEL_CHANNELS_LAST", "AUTOACCEL_MATMUL_PRECISION", "AUTOACCEL_CUDNN_BENCHMARK")
 DRAWS = Rule("AA290", "workers", Tier.EQUIVALENT, (b"load",))
 
 
@@ -564,6 +565,7 @@ def test_on_an_accelerator_what_is_exact_runs_for_real_too(script: Path) -> None
     assert any("lower" not in "".join(request.texts.values()) for request in real)
     assert not any(environment.get("AUTOACCEL_AMP_DTYPE") == "bfloat16" for _, environment in world.asked)
     at_once = {"AUTOACCEL_AMP_DTYPE": "hardware", "AUTOACCEL_COMPILE_MODE": "default", "AUTOACCEL_FUSED": "on"}
+    at_once |= dict.fromkeys(TRIED, "on")
     assert at_once in [environment for _, environment in world.asked]
 
 

@@ -135,6 +135,33 @@ def test_parameters_laid_out_otherwise(layout: str) -> None:
 
 
 @pytest.mark.usefixtures("at_once")
+def test_dense_parameters_in_another_layout_are_updated_by_the_kernel() -> None:
+    model = nn.Conv2d(3, 4, 2).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    optimizer = accel.optimizer(torch.optim.Adam(model.parameters()))
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(torch.ones(1, 3, 4, 4)).square().sum().backward()
+        optimizer.step()
+    assert is_fused(optimizer)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_strides_of_single_values_say_nothing() -> None:
+    """Convolutions over single pixels give gradients of their weights such strides, of pictures channels last."""
+    results = []
+    for wrap in (unchanged, accel.optimizer):
+        torch.manual_seed(0)
+        weight = nn.Parameter(torch.randn(2, 3, 1, 1))
+        optimizer = wrap(torch.optim.Adam([weight], lr=0.1))
+        for _ in range(3):
+            weight.grad = torch.arange(6.0).as_strided((2, 3, 1, 1), (3, 1, 3, 3))
+            optimizer.step()
+        results.append(weight.detach())
+    torch.testing.assert_close(*results)
+    assert is_fused(optimizer)
+
+
+@pytest.mark.usefixtures("at_once")
 def test_a_layout_that_changes_between_steps() -> None:
     results = []
     for wrap in (unchanged, accel.optimizer):

@@ -1,0 +1,52 @@
+"""Settings that are in force for a whole process: whether a program chooses them, and where they are made."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+
+_CUDA = re.compile(r"cuda|accelerator")
+
+
+def names_cuda(script: Script) -> bool:
+    """Whether a script, or one that shares its objects as far as these are known, says anything of CUDA."""
+    return any(_CUDA.search(each.text) for each in (script, *script.project.known_related(script)))
+
+
+def mention(script: Script, words: re.Pattern[str]) -> str | None:
+    """The first of some words in the text of a script, or of a file that shares its objects. Raises `Incomplete`."""
+    for text in dict.fromkeys((script.text, *script.project.related_texts(script))):
+        if (found := words.search(text)) is not None:
+            return found[0].strip(".(")
+    return None
+
+
+def is_given(script: Script, verb: str) -> bool:
+    """Whether a script, or one that shares its objects, calls a function of the runtime already."""
+    return any(
+        each.runtime_name(call.func) == verb
+        for each in (script, *script.project.known_related(script))
+        for call in each.find(ast.Call)
+    )
+
+
+def call_after_imports(script: Script, verb: str) -> tuple[Edit, ...]:
+    """The edits that call a function of the runtime once, below the imports that a file begins with."""
+    body = script.tree.body
+    first = next((number for number, each in enumerate(body) if not _is_beginning(each)), len(body))
+    code = Code(f"{script.accel}.{verb}()")
+    apart = first < len(body) and not isinstance(body[first], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    edit: Edit = InsertBefore(body[first], code) if apart else InsertAfter(body[max(first - 1, 0)], code)
+    return (edit, *script.import_runtime)
+
+
+def _is_beginning(statement: ast.stmt) -> bool:
+    docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return docstring or isinstance(statement, ast.Import | ast.ImportFrom)

@@ -1,0 +1,179 @@
+"""Lay out pictures pixel by pixel.
+
+Convolutions work on all channels of one pixel after the other. Pictures lie channel by channel, so they are reordered
+before every layer and after it; laid out channels last once, they stay so through convolutions, normalisations and
+pooling. `accel.channels_last` copies the pictures that a model is given, tries both layouts when the script trains,
+step against step, and keeps the faster one. Parameters, checkpoints and what the model returns lie as before. Results
+differ by rounding, dropout draws other masks.
+
+Left alone:
+- models without convolutions over two dimensions, and those whose parts are not visible;
+- scripts that choose layouts themselves (`memory_format`), compile, export or capture CUDA graphs;
+- models with hooks, or under `DataParallel`; programs that take gradients by `torch.autograd.grad`, compute activations
+  again in the backward pass, define functions of autograd or kernels of their own;
+- forward passes that keep what they compute: `self.features = x`;
+- when the script runs: forward passes that ask for strides or make views that the other layout does not have, training
+  in several processes, deterministic algorithms.
+
+Before:
+    model = ResNet().to(device)
+
+After:
+    model = ResNet().to(device)
+    accel.channels_last(model)
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.edits import Code, Edit, Finding, InsertAfter, InsertBefore, Skipped, Tier
+from autoaccel.pytorch import graph_capture
+from autoaccel.pytorch.data_parallel import replicated
+from autoaccel.pytorch.mentions_in_reach import mention_in_reach
+from autoaccel.rewriting.rule import Rule
+from autoaccel_codemods.compile.blockers import model_classes, of_file
+from autoaccel_codemods.compile.trained_models import TrainedModel, end_of_setup, trained_models
+
+if TYPE_CHECKING:
+    from autoaccel.analysis import Script
+    from autoaccel.dataflow.abstract_values import ClassRef, Value
+
+RULE = Rule(
+    code="AA701",
+    name="channels-last",
+    tier=Tier.NUMERICS,
+    needles=(b"optim", b".backward(", b"train(", b"Trainer(", b"eval("),
+    pattern=r"torch|\.(?:backward|zero_grad|step)\(",
+    references=("https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html",),
+    addresses=("compute",),
+    order=75,
+)
+
+_CONVOLUTIONS = frozenset({"torch.nn.Conv2d", "torch.nn.ConvTranspose2d"})
+_PICTURED = "torchvision.models."
+_OTHER_MODELS = tuple(f"{_PICTURED}{name}" for name in ("detection.", "video.", "quantization.", "optical_flow."))
+_LAID_OUT = re.compile(r"^torch\.(channels_last|contiguous_format|preserve_format)$")
+_LAYOUT_WORDS = re.compile("channels_last|contiguous_format|preserve_format")
+_NOTICING = re.compile(
+    r"^torch\.(autograd\.(grad|Function|functional\.\w+)|utils\.(checkpoint\.\w+|cpp_extension\.\w+|dlpack\.\w+)"
+    r"|func\.\w+|library\.\w+)$|^(triton|cupy|numba\.cuda|pycuda)(\.|$)"
+)
+_NOTICING_WORDS = re.compile(
+    r"autograd\b.*\b(grad|Function|functional)\b|checkpoint|cpp_extension|dlpack|triton|cupy|numba|pycuda"
+    r"|torch\.(func|library)|torch import .*(func|library)"
+)
+_KEEPING = frozenset({"append", "extend", "add", "update", "insert", "register_buffer"})
+
+
+@RULE.check
+def check(script: Script) -> Iterator[Finding | Skipped]:
+    models = list(trained_models(script))
+    given = {script.source(call.args[0]) for call in script.find(ast.Call) if _is_verb(script, call)}
+    convolving = [each for each in models if script.source(each.target) not in given and convolves(script, each)]
+    if not convolving:
+        return
+    whole = _of_file(script)
+    for model in convolving:
+        name = script.source(model.target)
+        reason = whole or model.problem or _of_model(model)
+        if reason is not None:
+            yield RULE.skip(model.made, f"`{name}`: {reason}")
+            continue
+        at = end_of_setup(script, model, models) if model.wrapped is None else model.wrapped
+        code = Code(f"{script.accel}.channels_last({name})")
+        edit: Edit = InsertAfter(at, code) if model.wrapped is None else InsertBefore(at, code)
+        message = f"`{name}` reorders its pictures in memory for every convolution"
+        yield RULE.finding(model.made, message, edit, *script.import_runtime)
+
+
+def _is_verb(script: Script, call: ast.Call) -> bool:
+    return script.runtime_name(call.func) == "channels_last" and len(call.args) == 1
+
+
+def convolves(script: Script, model: TrainedModel) -> bool:
+    """Whether there are convolutions over two dimensions in a model, as far as one can see."""
+    return any(_has_convolutions(script, value) for value in model.values)
+
+
+def _has_convolutions(script: Script, value: Value) -> bool:
+    if value.cls is not None:
+        return any(_mentions_convolutions(ref.script, ref.node) for ref in model_classes(value.cls))
+    if value.name is not None and value.name.startswith(_PICTURED):
+        return not value.name.startswith(_OTHER_MODELS)
+    if value.node is None:
+        return False
+    file = value.script or script
+    if _mentions_convolutions(file, value.node):
+        return True
+    parts = (part for call in breadth_first(value.node) if isinstance(call, ast.Call) for part in file.values(call))
+    return any(part.cls is not None and _has_convolutions(file, part) for part in parts)
+
+
+def _mentions_convolutions(script: Script, node: ast.AST) -> bool:
+    mentions = (part for part in breadth_first(node) if isinstance(part, ast.Name | ast.Attribute))
+    return any(script.qualname(part) in _CONVOLUTIONS for part in mentions)
+
+
+def _of_file(script: Script) -> str | None:
+    """Why no model of a file is to be laid out otherwise."""
+    related = script.project.related(script)
+    try:
+        if (reason := of_file(script)) is not None:
+            return reason
+        if mention_in_reach(related, _LAID_OUT, _LAYOUT_WORDS) is not None:
+            return "the script chooses layouts in memory itself"
+        if (mention := mention_in_reach(related, _NOTICING, _NOTICING_WORDS)) is not None:
+            where, node = mention
+            return f"`{where.source(node)}` may see how its tensors lie in memory"
+        if replicated(related) is not None:
+            return "DataParallel copies the model to every device at every step"
+        return graph_capture.REASON if graph_capture.captures(script) else None
+    except Incomplete as incomplete:
+        return str(incomplete)
+
+
+def _of_model(model: TrainedModel) -> str | None:
+    """Why a model is not to be laid out otherwise."""
+    for value in model.values:
+        if value.cls is None:
+            if value.name is None:
+                return "what it is made of cannot be seen"
+            continue
+        for cls, method in _forward_methods(value.cls):
+            if _keeps(method):
+                return f"`{cls.name}.{method.name}` keeps what it computes"
+    return None
+
+
+def _forward_methods(model: ClassRef) -> Iterator[tuple[ast.ClassDef, ast.FunctionDef]]:
+    """The forward methods of a model and its parts, and all others that have a name which such a method mentions."""
+    methods = [
+        (ref.node, part) for ref in model_classes(model) for part in ref.node.body if isinstance(part, ast.FunctionDef)
+    ]
+    pending, reached = ["forward"], {"forward"}
+    while pending:
+        name = pending.pop()
+        for cls, method in methods:
+            if method.name == name:
+                yield cls, method
+                mentioned = {part.attr for part in breadth_first(method) if isinstance(part, ast.Attribute)}
+                pending += sorted(mentioned - reached)
+                reached |= mentioned
+
+
+def _keeps(method: ast.FunctionDef) -> bool:
+    """Whether a method puts something into an attribute, or into what an attribute holds."""
+    for part in breadth_first(method):
+        match part:
+            case ast.Attribute(ctx=ast.Store()) | ast.Subscript(value=ast.Attribute(), ctx=ast.Store()):
+                return True
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self")), attr=name)):
+                if name in _KEEPING:
+                    return True
+    return False

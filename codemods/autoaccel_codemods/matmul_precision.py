@@ -1,0 +1,90 @@
+"""Try TensorFloat-32 for products.
+
+GPUs of compute capability 8.0 and above have units for products of float32 that round their operands to 10 bits of
+mantissa and add up in float32: several times as fast. torch uses them for convolutions, but not for products unless it
+is told to. `accel.matmul_precision()` tries them when the script trains, step against step, and keeps them where steps
+are faster. On other devices it does nothing. Where steps run in mixed precision there is nothing to gain.
+
+Left alone:
+- steps that `autocast` converts, scripts with mixed precision of their own, and those that never name CUDA;
+- scripts that choose: `set_float32_matmul_precision`, `allow_tf32`, `fp32_precision`, deterministic algorithms;
+- linear algebra, double precision, gradients that are differentiated again (`create_graph`, `torch.func`), closures:
+  what such programs compute needs its digits;
+- training in several processes.
+
+Before:
+    import torch
+
+After:
+    import torch
+    from autoaccel import runtime as accel
+
+    accel.matmul_precision()
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.edits import Finding, Skipped, Tier
+from autoaccel.pytorch import backend_settings, graph_capture
+from autoaccel.pytorch.training_steps import training_steps
+from autoaccel.rewriting.rule import Rule
+from autoaccel_codemods import autocast
+
+if TYPE_CHECKING:
+    from autoaccel.analysis import Script
+
+RULE = Rule(
+    code="AA303",
+    name="matmul-precision",
+    tier=Tier.NUMERICS,
+    needles=(b"backward",),
+    pattern=r"torch",
+    references=("https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html",),
+    addresses=("compute",),
+    order=65,
+)
+
+_CHOOSING = re.compile(r"set_float32_matmul_precision|allow_tf32|fp32_precision|use_deterministic_algorithms|autocast")
+_DIGITS = re.compile(
+    r"linalg|create_graph|torch\.func\b|functorch|float64|\.double\(|DoubleTensor|cholesky|lstsq|\bsolve\(|inverse\("
+    r"|\bsvd\(|\beigh?\(|pinverse\(|matrix_exp|autograd\.grad|autograd\.functional|LBFGS"
+)
+_SEVERAL = re.compile(r"torch\.distributed|torch import distributed|DistributedDataParallel")
+
+
+@RULE.check
+def check(script: Script) -> Iterator[Finding | Skipped]:
+    steps = training_steps(script)
+    if not steps or any(step.converted for step in steps) or not backend_settings.names_cuda(script):
+        return
+    if backend_settings.is_given(script, "matmul_precision"):
+        return
+    left_alone = list(autocast.RULE.run(script))
+    if not left_alone or not all(isinstance(each, Skipped) for each in left_alone):
+        return
+    at = left_alone[0].node
+    try:
+        reason = _problem(script)
+    except Incomplete as incomplete:
+        reason = str(incomplete)
+    if reason is not None:
+        yield RULE.skip(at, reason)
+        return
+    edits = backend_settings.call_after_imports(script, "matmul_precision")
+    yield RULE.finding(at, "float32 products do not use TensorFloat-32", *edits)
+
+
+def _problem(script: Script) -> str | None:
+    """Why products of a script are not to be rounded."""
+    if (mention := backend_settings.mention(script, _CHOOSING)) is not None:
+        return f"`{mention}`: the script chooses its precision itself"
+    if (mention := backend_settings.mention(script, _DIGITS)) is not None:
+        return f"`{mention}` may need every digit"
+    if backend_settings.mention(script, _SEVERAL) is not None:
+        return "what is tried has to be the same in all processes"
+    return graph_capture.REASON if graph_capture.captures(script) else None
