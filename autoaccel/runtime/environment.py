@@ -15,7 +15,9 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, Final
 
-FEATURES: Final = frozenset({"amp", "compile", "prefetch", "resident", "workers", "pin", "heap", "fused", "total"})
+FEATURES: Final = frozenset(
+    {"amp", "compile", "prefetch", "resident", "workers", "pin", "heap", "fused", "total", "graphs"}
+)
 
 _logger: Final = logging.getLogger("autoaccel.runtime")
 

@@ -38,7 +38,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOACCEL_REMEMBER", "off")
     monkeypatch.setattr(autocast_controller, "_controllers", {})
     monkeypatch.setattr(autocast_controller, "_overflowed", set())
-    monkeypatch.setattr(autocast_controller, "_is_anything_compiled", lambda: False)  # other tests did, in this process
+    monkeypatch.setattr(autocast_controller, "is_anything_compiled", lambda: False)  # other tests did, in this process
     for cache in (
         autocast._candidate,
         environment._switched_off,

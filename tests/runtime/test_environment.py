@@ -52,7 +52,7 @@ def test_unknown_names_are_warned_about_once(monkeypatch: pytest.MonkeyPatch) ->
         warnings.simplefilter("always")
         assert [environment.disabled("amp") for _ in range(3)] == [True] * 3
         assert not environment.disabled("pin")
-    known = "all, amp, compile, fused, heap, pin, prefetch, resident, total, workers"
+    known = "all, amp, compile, fused, graphs, heap, pin, prefetch, resident, total, workers"
     assert [str(warning.message) for warning in caught] == [
         f"autoaccel: AUTOACCEL_DISABLE: unknown turbo; known are {known}"
     ]

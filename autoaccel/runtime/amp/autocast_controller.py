@@ -401,12 +401,12 @@ def _untried_reason() -> str:
     """Why nothing is tried: processes that train together must agree, and compiled code would be compiled again."""
     if is_distributed():
         return "all processes of a distributed run do the same"
-    if _is_anything_compiled():
+    if is_anything_compiled():
         return "what is compiled is not compiled twice to try"
     return ""
 
 
-def _is_anything_compiled() -> bool:
+def is_anything_compiled() -> bool:
     """Whether anything in this program is compiled, or will be at its first call."""
     if setting("COMPILE_MODE").lower() not in ("", "off", "none"):
         return True

@@ -55,7 +55,7 @@ class Scripted:
         self.contained[-1].append(what)
 
 
-compiles = autocast_controller._is_anything_compiled  # before it is made to forget what other tests compiled
+compiles = autocast_controller.is_anything_compiled  # before it is made to forget what other tests compiled
 Script = Callable[..., list[Scripted]]
 
 
@@ -423,7 +423,7 @@ def test_at_once(script: Script, monkeypatch: pytest.MonkeyPatch, name: str) -> 
     script([USUAL] * 10)
     value = {"AUTOACCEL_COMPILE_MODE": "eager", "AUTOACCEL_AMP_DTYPE": "bfloat16"}[name]
     if name == "AUTOACCEL_COMPILE_MODE":
-        monkeypatch.setattr(autocast_controller, "_is_anything_compiled", compiles)
+        monkeypatch.setattr(autocast_controller, "is_anything_compiled", compiles)
     monkeypatch.setenv(name, value)
     with accel.autocast("cpu"):
         assert state() is torch.bfloat16
@@ -481,7 +481,7 @@ def test_what_was_compiled_meanwhile_stays_as_it_was_tried(script: Script, monke
         with accel.autocast("cpu"):
             pass
         stepper.step()
-    monkeypatch.setattr(autocast_controller, "_is_anything_compiled", lambda: True)
+    monkeypatch.setattr(autocast_controller, "is_anything_compiled", lambda: True)
     for _ in range(20):
         with accel.autocast("cpu"):
             assert state() is None

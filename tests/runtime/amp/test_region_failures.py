@@ -59,7 +59,7 @@ def test_the_first_low_step_that_fails_is_the_last(monkeypatch: pytest.MonkeyPat
 def test_what_fails_before_anything_has_worked_is_not_remembered(monkeypatch: pytest.MonkeyPatch, memory: None) -> None:
     """Where nothing is tried it may be a fault of the script, which is mended by the next run."""
     told(monkeypatch, [], TrialState.ADOPTED)
-    monkeypatch.setattr(autocast_controller, "_is_anything_compiled", lambda: True)
+    monkeypatch.setattr(autocast_controller, "is_anything_compiled", lambda: True)
     with pytest.raises(RuntimeError, match="unsafe to autocast") as caught:
         train(9)
     assert NOTE in caught.value.__notes__[0]
@@ -72,7 +72,7 @@ def test_what_failed_is_known_where_nothing_is_tried(monkeypatch: pytest.MonkeyP
     with pytest.raises(RuntimeError, match="unsafe to autocast"):
         train(9)
     forget(monkeypatch)
-    monkeypatch.setattr(autocast_controller, "_is_anything_compiled", lambda: True)
+    monkeypatch.setattr(autocast_controller, "is_anything_compiled", lambda: True)
     assert train(9) == [None] * 9
 
 
@@ -135,7 +135,7 @@ def test_replicas_stay_in_float32(monkeypatch: pytest.MonkeyPatch, several: int,
     """In their threads DataParallel opens any region again without its precision: in float16, and unscaled."""
     told(monkeypatch, [USUAL, LOW], TrialState.ADOPTED)
     if untried:
-        monkeypatch.setattr(autocast_controller, "_is_anything_compiled", lambda: True)
+        monkeypatch.setattr(autocast_controller, "is_anything_compiled", lambda: True)
     model = nn.DataParallel(nn.Linear(1, 1))
     model.device_ids = list(range(several))
     monkeypatch.setattr(devices, "hardware_name", lambda place: "two cards")
