@@ -98,24 +98,21 @@ class CapturedGraph:
         return pytree.tree_unflatten(results, self._structure)
 
     def adopt_gradients(self) -> bool:
-        """Let the graph's gradients have the values of those that are there; False where it was captured with others.
+        """Let the graph's gradients have the values of those that are there, as after a step that was not the graph's;
+        False where it was captured with others.
 
         A step that does not clear gradients adds to those that it finds.
         """
         known = zip(self._state.parameters, self._had_gradient, self._gradients, strict=True)
         if any((parameter.grad is not None) is not had for parameter, had, _ in known):
             return False
-        self.point_gradients_back()
-        return True
-
-    def point_gradients_back(self) -> None:
-        """After a step that was not the graph's: the same values, where the graph writes them."""
         with torch.no_grad():
             for parameter, gradient in zip(self._state.parameters, self._gradients, strict=True):
                 now = parameter.grad
                 if now is not None and gradient is not None and now is not gradient:
                     gradient.copy_(now)
                     parameter.grad = gradient
+        return True
 
 
 @contextlib.contextmanager

@@ -82,7 +82,7 @@ class StepController:
             return self._without_graph(kind, tensors, function, args, kwargs)
         if kind != self._kind or not _settled():
             self._trial.discard_iteration()
-            return self._eager(function, args, kwargs)
+            return function(*args, **kwargs)
         return self._with_graph(self._graph, tensors, function, args, kwargs)
 
     # ------------------------------------------------------------ before there is a graph
@@ -184,7 +184,7 @@ class StepController:
         if self._proofs:
             return self._prove(graph, tensors, function, args, kwargs)
         if not self._is_replayed():
-            return self._eager(function, args, kwargs)
+            return function(*args, **kwargs)
         self._replays += 1
         return graph.replay(tensors)
 
@@ -205,16 +205,10 @@ class StepController:
         replayed = graph.replay(tensors)
         after = Snapshot(self._state, self._place)
         before.restore()
-        result = self._eager(function, args, kwargs)
+        result = function(*args, **kwargs)
         self._proofs -= 1
         if not _equal([replayed, *after.values()], [result, *Snapshot(self._state, self._place).values()]):
             self._stop("a replayed step differed from a plain one")
-        return result
-
-    def _eager(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        result = function(*args, **kwargs)
-        if self._graph is not None:
-            self._graph.point_gradients_back()
         return result
 
     def _anew(self, problem: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:

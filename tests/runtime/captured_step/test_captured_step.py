@@ -7,6 +7,7 @@ import pickle
 import random
 import threading
 import types
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -576,6 +577,157 @@ def test_whoever_asks_torch_sees_that_parameters_have_changed(device: Accelerato
     before = parameter._version
     assert script.train(1)[-1]
     assert parameter._version > before
+
+
+def controller_of(script: Script) -> step_controller.StepController:
+    [found] = vars(script.optimizers[0])["_autoaccel_steps"].values()
+    assert isinstance(found, step_controller.StepController)
+    return found
+
+
+class Counting(torch.optim.SGD):
+    """Counts its steps on the host, where no replay does."""
+
+    calls = 0
+
+    def step(self, closure: Any = None) -> Any:
+        self.calls += 1
+        return super().step(closure)
+
+
+def test_an_optimizer_of_the_scripts_own(device: Accelerator) -> None:
+    script = Script(device, Counting, lr=0.1)
+    script.train(60)
+    assert device.replays == 0
+    assert [each.calls for each in script.optimizers] == [60, 60]
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        pytest.param(torch.empty(2, device="meta"), id="on another device"),
+        pytest.param(torch.ones(2, requires_grad=True), id="needs a gradient"),
+        pytest.param(nn.Parameter(torch.ones(2)), id="a parameter"),
+        pytest.param(torch.ones(2).to_sparse(), id="sparse"),
+        pytest.param(object(), id="an object"),
+    ],
+)
+def test_arguments_that_are_not_for_a_graph(device: Accelerator, argument: Any) -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    inner = plain_step(model, optimizer, id)
+    step: Step = accel.step(model, optimizer)(lambda images, labels, other: inner(images, labels))
+    for _ in range(60):
+        step(torch.ones(6, 4), torch.zeros(6, dtype=torch.long), argument)
+        device.queued = device.done = device.queued + 1.0
+    assert device.replays == 0
+
+
+def test_numbers_and_strides_of_arguments_have_graphs_of_their_own(device: Accelerator) -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    inner = plain_step(model, optimizer, id)
+    step: Step = accel.step(model, optimizer)(lambda images, labels, scale: (inner(images, labels)[0] * scale, scale))
+    images, labels = torch.ones(6, 4), torch.zeros(6, dtype=torch.long)
+    for number in range(80):
+        step(images, labels, scale=2)
+        device.queued = device.done = device.queued + (1.0 if number < 7 else 0.5)
+    before = device.replays
+    assert step(images, labels, scale=3)[1] == 3
+    assert step(images, labels, scale=2.0)[1] == 2.0
+    step(torch.ones(4, 6).t(), labels, scale=2)
+    assert device.replays == before
+
+
+def test_what_a_step_has_read_stays_alive(device: Accelerator) -> None:
+    """A graph reads from addresses: here of a tensor that nothing else keeps but a cache out of sight."""
+    script = Script(device)
+    held = torch.ones(3)
+
+    def define(model: nn.Module, optimizer: Any, count: Any) -> Step:
+        pick = [held].__getitem__
+
+        def train_step(images: torch.Tensor, labels: torch.Tensor) -> Any:
+            count(None)
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(images) * pick(0), labels)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            return loss
+
+        return train_step
+
+    script.define = define
+    assert script.train(80)[-1]
+    assert held.data_ptr() in {each.data_ptr() for each in controller_of(script)._held}
+
+
+def test_streams_wait_for_one_another(device: Accelerator) -> None:
+    own = device.current_stream()
+    script = Script(device)
+    script.train(10)
+    side = device.inside[0]
+    assert side is not own
+    assert side.waited_for == [own] * 3
+    assert own.waited_for == [side] * 3
+    assert device.current_stream() is own
+
+
+def test_a_step_that_is_given_up_is_not_looked_at_any_more(device: Accelerator) -> None:
+    script = Script(device)
+    script.eager_seconds = 0.1
+    script.train(200)
+    assert controller_of(script).over
+
+
+def test_nothing_is_captured_in_a_backward_pass_or_under_a_mode(
+    device: Accelerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("in_backward", "is_traced", "is_intercepted"):
+        with monkeypatch.context() as patch:
+            patch.setattr(step_controller, name, lambda: True)
+            Script(device).train(30)
+    assert device.replays == 0
+
+
+def test_grad_mode_and_autocast_of_the_caller(device: Accelerator) -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step: Step = accel.step(model, optimizer)(plain_step(model, optimizer, id))
+    batch = torch.ones(6, 4), torch.zeros(6, dtype=torch.long)
+    for number in range(80):
+        step(*batch)
+        device.queued = device.done = device.queued + (1.0 if number < 7 else 0.5)
+    before = device.replays
+    with torch.autocast("cuda", dtype=torch.bfloat16, enabled=True), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        step(*batch)
+    assert device.replays == before
+
+
+def test_the_generator_of_the_device_is_part_of_the_proof(device: Accelerator) -> None:
+    """A replay that draws otherwise than the step differs, and what it drew is put back."""
+    script = Script(device)
+    states = [0]
+
+    def state() -> torch.Tensor:
+        return torch.tensor([states[0]], dtype=torch.uint8)
+
+    def restore(state: torch.Tensor) -> None:
+        states[0] = int(state)
+
+    device.get_rng_state, device.set_rng_state = state, restore  # type: ignore[method-assign]
+    replay = accelerator.DeviceGraph.replay
+
+    def draws(graph: accelerator.DeviceGraph) -> None:
+        states[0] += 1
+        replay(graph)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(accelerator.DeviceGraph, "replay", draws)
+        script.train(20)
+    assert device.replays == 1
+    assert states == [0]
 
 
 def test_an_optimizer_is_pickled_and_copied_without_graphs(device: Accelerator) -> None:
