@@ -14,7 +14,7 @@ script.
     in_memory          `in_memory`: batches of data in memory, looked up whole; `prefetch` uses it as well
     running_total      `total` and `item`: sums that are kept on the device until they are read
     optim              `optimizer`: all parameters updated in one kernel, where that is faster
-    captured_step      `step`: a training step as one CUDA graph, where that is asked for, proven and faster
+    step_graph         `step`: a training step as one CUDA graph, where that is asked for, proven and faster
     trial              A/B trials over the script's own steps, and what later runs are told of them
     environment        what the user asked for by AUTOACCEL_*, and the log of what was decided
     devices            which device something speaks of, and what it can do
@@ -25,7 +25,6 @@ script.
 
 from .amp.autocast import autocast
 from .amp.grad_scaler import grad_scaler
-from .captured_step.step import step
 from .compile.in_place_compile import compile  # noqa: A004 - scripts say accel.compile
 from .in_memory.whole_batches import in_memory
 from .loading.loader_settings import num_workers, pin_memory
@@ -33,6 +32,7 @@ from .loading.prefetcher import prefetch
 from .machine_decisions import decisions
 from .optim.optimizer import optimizer
 from .running_total import item, total
+from .step_graph.step import step
 
 __all__ = [
     "autocast",

@@ -124,7 +124,7 @@ def variables(function: Callable[..., Any]) -> list[Any]:
 
 
 def _of_this_runtime(hook: Any) -> bool:
-    return str(getattr(hook, "__module__", "")).startswith(__name__.rpartition(".captured_step")[0] + ".")
+    return str(getattr(hook, "__module__", "")).startswith(__name__.rpartition(".step_graph")[0] + ".")
 
 
 def _modes() -> tuple[Any, ...]:

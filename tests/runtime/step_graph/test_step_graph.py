@@ -18,8 +18,8 @@ from torch import nn
 from autoaccel import runtime as accel
 from autoaccel.runtime import devices
 from autoaccel.runtime.amp import autocast_controller
-from autoaccel.runtime.captured_step import step_controller
 from autoaccel.runtime.compile import compile_controller
+from autoaccel.runtime.step_graph import step_controller
 from tests.runtime import accelerator
 from tests.runtime.accelerator import Accelerator, Machine, install
 
