@@ -32,6 +32,7 @@ from .captured_graph import CapturedGraph, UnfitError, signature
 from .training_state import Snapshot, TrainingState
 from .write_recorder import WriteRecorder
 
+_FIRST: Final = 2  # plain steps, in which others begin what they try
 _WARM_UP: Final = 3  # steps on a side stream
 _PROOFS: Final = 3  # steps that are made both ways
 _ODD: Final = 32  # steps with other arguments while a graph is to be made: then shapes keep changing
@@ -60,6 +61,7 @@ class StepController:
         self._thread = threading.get_ident()
         self._stream: Any = None
         self._kind: Any = None  # the signature of the arguments that a graph is made for
+        self._first = _FIRST  # plain steps still to come
         self._warm = 0
         self._odd = 0
         self._held: list[torch.Tensor] = []
@@ -90,7 +92,8 @@ class StepController:
     def _without_graph(
         self, kind: Any, tensors: list[torch.Tensor], function: Callable[..., Any], args: Any, kwargs: Any
     ) -> Any:
-        if not _settled():
+        if self._first or not _settled():
+            self._first = max(0, self._first - 1)
             return function(*args, **kwargs)
         if not self._warm:
             self._state = TrainingState(self._state.modules, self._state.optimizers)  # with the parameters of today

@@ -739,6 +739,57 @@ def test_the_generator_of_the_device_is_part_of_the_proof(device: Accelerator) -
     assert states == [0]
 
 
+def test_with_a_fused_kernel_that_the_runtime_has_chosen(device: Accelerator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runtime's own hooks on the optimizer are no hooks of the script's."""
+    monkeypatch.setenv("AUTOACCEL_FUSED", "on")
+
+    def make(parameters: Any, **settings: Any) -> torch.optim.Optimizer:
+        return accel.optimizer(torch.optim.Adam(parameters, **settings))
+
+    assert Script(device, make, lr=0.01).train(60)[-1]
+
+
+def test_with_a_scheduler(device: Accelerator) -> None:
+    """Each of its rates is captured anew."""
+    script = Script(device)
+    schedulers = [torch.optim.lr_scheduler.StepLR(each, 1, 0.5) for each in script.optimizers]
+
+    def each(number: int, model: nn.Module, optimizer: Any) -> None:
+        if number and number % 60 == 0:
+            schedulers[script.optimizers.index(optimizer)].step()
+
+    script.train(180, each)
+    assert all(all(script.replayed[start + 50 : start + 60]) for start in (0, 60, 120))
+    assert not any(script.replayed[60:64])
+
+
+@pytest.mark.parametrize(("scaled", "replays"), [("", True), ("on", False)])
+def test_a_step_in_mixed_precision(
+    device: Accelerator, monkeypatch: pytest.MonkeyPatch, scaled: str, replays: bool
+) -> None:
+    monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "float32")
+    monkeypatch.setenv("AUTOACCEL_GRAD_SCALER", scaled)
+    script = Script(device)
+
+    def define(model: nn.Module, optimizer: Any, count: Any) -> Step:
+        scaler = accel.grad_scaler(optimizer)
+
+        def train_step(images: torch.Tensor, labels: torch.Tensor) -> Any:
+            count(None)
+            optimizer.zero_grad()
+            with accel.autocast():
+                loss = nn.functional.cross_entropy(model(images), labels)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            return loss
+
+        return train_step
+
+    script.define = define
+    assert script.train(60)[-1] is replays
+
+
 def test_an_optimizer_is_pickled_and_copied_without_graphs(device: Accelerator) -> None:
     script = Script(device)
     script.train(80)
