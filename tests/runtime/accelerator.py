@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -252,11 +253,13 @@ class DeviceGraph:
         assert self._complete, "the capture has failed"
         assert not self._device.is_current_stream_capturing()
         self._device.replays += 1
-        for operation, args, kwargs, results in self._operations:
-            again = operation(*args, **kwargs)
-            for result, value in zip(_tensors(results), _tensors(again), strict=True):
-                if result.data_ptr() != value.data_ptr():
-                    result.copy_(value)
+        known = tuple({id(each): each for _, *held in self._operations for each in _tensors(held)}.values())
+        with _unsafe_preserve_version_counter(known):  # kernels count no versions
+            for operation, args, kwargs, results in self._operations:
+                again = operation(*args, **kwargs)
+                for result, value in zip(_tensors(results), _tensors(again), strict=True):
+                    if result.data_ptr() != value.data_ptr():
+                        result.copy_(value)
 
 
 class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -280,7 +283,9 @@ class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for tensor in _tensors(results):
             if (memory := tensor.untyped_storage().data_ptr()) not in self._outside:
                 self._made[memory] = tensor.detach()
-        self._operations.append((func, args, kwargs, results))
+        # addresses: whoever gives a tensor other memory later changes nothing in the graph
+        addresses = pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, (args, kwargs, results))
+        self._operations.append((func, *addresses))
         return results
 
     def undo(self) -> None:

@@ -417,6 +417,11 @@ def clear_state(model: Any, optimizer: Any) -> None:
     optimizer.state.clear()
 
 
+def replace_momentum(model: Any, optimizer: Any) -> None:
+    for each in optimizer.state.values():
+        each["momentum_buffer"] = each["momentum_buffer"] * 2
+
+
 def double_gradients(model: Any, optimizer: Any) -> None:
     for each in model.parameters():
         each.grad = each.grad * 2
@@ -428,6 +433,14 @@ def hook_module(model: Any, optimizer: Any) -> None:
 
 def hook_parameter(model: Any, optimizer: Any) -> None:
     model[0].weight.register_hook(lambda gradient: gradient * 2)
+
+
+def hook_accumulation(model: Any, optimizer: Any) -> None:
+    def double(parameter: torch.Tensor) -> None:
+        assert parameter.grad is not None
+        parameter.grad.mul_(2)
+
+    model[0].weight.register_post_accumulate_grad_hook(double)
 
 
 def hook_optimizer(model: Any, optimizer: Any) -> None:
@@ -450,8 +463,10 @@ def hook_optimizer(model: Any, optimizer: Any) -> None:
         (clear_gradients, True),
         (clear_state, True),
         (double_gradients, True),
+        (replace_momentum, True),
         (hook_module, False),
         (hook_parameter, False),
+        (hook_accumulation, False),
         (hook_optimizer, False),
     ],
 )
