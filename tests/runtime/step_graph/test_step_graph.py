@@ -341,6 +341,29 @@ def test_a_capture_that_fails_loses_nothing(device: Accelerator, monkeypatch: py
     assert device.current_stream() is before
 
 
+@pytest.mark.filterwarnings("ignore:autoaccel. the step train_step is not captured:RuntimeWarning")
+def test_a_capture_that_fails_leaves_the_gradients(device: Accelerator) -> None:
+    """Those that were there, or none: the plain step adds to them."""
+    script = Script(device)
+
+    def define(model: nn.Module, optimizer: Any, count: Any) -> Step:
+        capturing = [device.is_current_stream_capturing].__getitem__
+
+        def train_step(images: torch.Tensor, labels: torch.Tensor) -> Any:
+            loss = nn.functional.cross_entropy(model(images), labels)
+            loss.backward()  # type: ignore[no-untyped-call]
+            if capturing(0)():
+                raise MemoryError
+            optimizer.step()
+            return loss
+
+        return train_step
+
+    script.define = define
+    script.train(20, lambda number, model, optimizer: optimizer.zero_grad())
+    assert device.replays == 0
+
+
 def test_a_replay_that_differs_in_one_bit_is_given_up(device: Accelerator, monkeypatch: pytest.MonkeyPatch) -> None:
     script = Script(device)
     replay = accelerator.DeviceGraph.replay
