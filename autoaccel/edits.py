@@ -105,9 +105,14 @@ class InsertAfter:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RemoveStatement:
-    """Delete a statement; its leading comments stay, on the statement that follows."""
+    """Delete a statement; its leading comments stay, on the statement that follows.
+
+    With `moved` the comments go, too: the same finding inserts statement and comments elsewhere. Where it inserts
+    something before the statement as well, the comments above stay, for that.
+    """
 
     statement: ast.stmt
+    moved: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,6 +6,7 @@ The scripts run in processes of their own, under observation as by `verify`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from autoaccel.analysis import Project
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import FINISHED, RunRecord
 from autoaccel.rewriting import engine, registry
+from autoaccel.rewriting.rule import Rule
 from tests.measure.forking import REPOSITORY, Forking
 
 SCRIPTS = REPOSITORY / "fixtures" / "scripts"
@@ -42,14 +44,14 @@ def files(name: str) -> list[Path]:
     return sorted(folder.glob("*.py")) if folder != SCRIPTS else [SCRIPTS / f"{name}.py"]
 
 
-def rewritten(name: str) -> dict[str, bytes]:
-    """The files of a script after all rules, by file name; files that no rule changes included."""
+def rewritten(name: str, rules: Sequence[Rule] | None = None) -> dict[str, bytes]:
+    """The files of a script after all rules, or these, by file name; files that no rule changes included."""
     contents = {path: sources.read(path) for path in files(name)}
     texts = {path: source.text for path, source in contents.items()}
     project = Project(texts, texts)
     after = {}
     for path, source in contents.items():
-        result = engine.rewrite(source.text, path, registry.rules(), project=project)
+        result = engine.rewrite(source.text, path, rules or registry.rules(), project=project)
         assert not result.errors
         after[path.name] = source.encode(result.after)
     return after
@@ -69,8 +71,9 @@ class Training:
             self.known[name] = self._run(name, contents, "before", {})
         return self.known[name]
 
-    def after(self, name: str, variables: dict[str, str]) -> RunRecord:
-        return self._run(name, rewritten(name), "after-" + "-".join(variables.values()), variables)
+    def after(self, name: str, variables: dict[str, str], rules: Sequence[Rule] | None = None) -> RunRecord:
+        label = "-".join(["after", *(each.code for each in rules or ()), *variables.values()])
+        return self._run(name, rewritten(name, rules), label, variables)
 
     def _run(self, name: str, contents: dict[str, bytes], label: str, variables: dict[str, str]) -> RunRecord:
         folder = self.folder / name / label
@@ -105,6 +108,15 @@ def test_trains_the_same(name: str, mode: str, training: Training) -> None:
     assert before.printed
     after = training.after(name, MODES[mode])
     assert same_training(after) == same_training(before)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mnist", "mnist_functions", "table"])
+def test_trains_the_same_with_its_step_lifted(name: str, training: Training) -> None:
+    rules = [rule for rule in registry.rules() if rule.name == "captured-step"]
+    assert rewritten(name, rules) != rewritten(name, [rule for rule in registry.rules() if rule.name == "as-tensor"])
+    after = training.after(name, {"AUTOACCEL_CUDA_GRAPHS": "on"}, rules)
+    assert same_training(after) == same_training(training.before(name))
 
 
 @pytest.mark.slow

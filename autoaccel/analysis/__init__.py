@@ -1,32 +1,33 @@
 """What a script says, among the files around it: Python alone, but for what `library_models` tells of libraries.
 
 From the outside in:
-    script              `Script`, the door to all of it; `load`
-    value_inference     which values an expression may have
-    call_values         what calls result in
-    iteration_wrappers  functions and classes that hand on what they iterate
-    attribute_values    what attributes may be
-    parameter_values    what parameters may be
-    attributes          what is stored in an attribute of a class, and by whom
-    namespaces          what is assigned through `vars(x)`, `x.__dict__` and `globals()`
-    decorators          decorators that keep what they decorate
-    name_lookups        functions that are reached by names which the program computes
-    keyword_arguments   keys and values behind `**kwargs`
-    imported_names      dotted names that a file imports
-    unit_tests          places that belong to tests and benchmarks
-    callables           what an expression that is called stands for
-    call_sites          where functions are called from, and what they are passed there
-    started_functions   functions that run in processes and threads of their own
-    classes             bases, derived classes, kinds of instances
-    rebound_names       names of a module that other files bind anew
-    project             the files that a script belongs with
-    project_index       who imports whom, and who mentions what by name
-    import_graph        the imports of each file
-    word_index          which files mention which words
-    file_summaries      what each file has to do with others
-    file_sets           sets of files as integers
-    module_search       the files that imports lead to
-    files               the files around a script: texts, trees, import lines, folders
+    script               `Script`, the door to all of it; `load`
+    value_inference      which values an expression may have
+    call_values          what calls result in
+    iteration_wrappers   functions and classes that hand on what they iterate
+    attribute_values     what attributes may be
+    parameter_values     what parameters may be
+    attributes           what is stored in an attribute of a class, and by whom
+    namespaces           what is assigned through `vars(x)`, `x.__dict__` and `globals()`
+    decorators           decorators that keep what they decorate
+    definite_assignment  whether a name surely has a value at a statement
+    name_lookups         functions that are reached by names which the program computes
+    keyword_arguments    keys and values behind `**kwargs`
+    imported_names       dotted names that a file imports
+    unit_tests           places that belong to tests and benchmarks
+    callables            what an expression that is called stands for
+    call_sites           where functions are called from, and what they are passed there
+    started_functions    functions that run in processes and threads of their own
+    classes              bases, derived classes, kinds of instances
+    rebound_names        names of a module that other files bind anew
+    project              the files that a script belongs with
+    project_index        who imports whom, and who mentions what by name
+    import_graph         the imports of each file
+    word_index           which files mention which words
+    file_summaries       what each file has to do with others
+    file_sets            sets of files as integers
+    module_search        the files that imports lead to
+    files                the files around a script: texts, trees, import lines, folders
 """
 
 from autoaccel.analysis.project import Project

@@ -80,9 +80,7 @@ def selected(rules: Sequence[Rule], layers: Iterable[Selection]) -> list[Rule]:
     AA102 to AA104. A later layer wins over an earlier one: `--ignore AA1` over a file's `select = ["AA101"]`.
     Raises `ConfigError`.
     """
-    from autoaccel.edits import Tier
-
-    chosen = {rule.code for rule in rules if rule.tier is not Tier.OPT_IN}
+    chosen = {rule.code for rule in rules if not rule.opt_in}
     for layer in layers:
         if layer.select is not None:
             chosen = set()
@@ -90,7 +88,7 @@ def selected(rules: Sequence[Rule], layers: Iterable[Selection]) -> list[Rule]:
         off = _strengths(rules, layer.ignore, layer.where)
         for rule in rules:
             wanted, unwanted = on.get(rule.code, -1), off.get(rule.code, -1)
-            if rule.tier is Tier.OPT_IN and wanted < _EXACT_MATCH:
+            if rule.opt_in and wanted < _EXACT_MATCH:
                 wanted = -1
             if wanted > unwanted:
                 chosen.add(rule.code)

@@ -31,6 +31,8 @@ def explanation_markdown(rule: Rule) -> str:
     if rule.comment_function is not None:
         # No code is changed, no torch is needed, and by itself the rule has nothing to judge.
         return f"{heading}\n\n{_fenced(rule.explanation)}\n{_references(rule)}"
+    if rule.on_request:
+        heading += "; applied only when it is selected by code or name"
     heading += f"; torch {rule.min_torch} or newer\n\n"
     return f"{heading}{_fenced(rule.explanation)}\n{_addressed(rule)}{_usage(rule)}{_references(rule)}"
 

@@ -149,8 +149,8 @@ class _Transformer(cst.CSTTransformer):
                         self._beside.insert_before(self._statement(statement), code, finding, low=low)
                     case InsertAfter(statement=statement, code=code):
                         self._beside.insert_after(self._statement(statement), code, finding)
-                    case RemoveStatement(statement=statement):
-                        self._beside.remove(self._statement(statement))
+                    case RemoveStatement(statement=statement, moved=moved):
+                        self._beside.remove(self._statement(statement), moved=moved)
                     case AddImport() | EditComment():
                         pass
 

@@ -50,6 +50,7 @@ class StatementEdits:
         self.before: dict[cst.CSTNode, list[Insertion]] = {}
         self.after: dict[cst.CSTNode, list[Insertion]] = {}
         self.removed: set[cst.CSTNode] = set()
+        self.moved: set[cst.CSTNode] = set()
         self.wraps: list[Wrap] = []
         self.apart: set[cst.CSTNode] = set()
         self.low: set[cst.CSTNode] = set()
@@ -66,8 +67,10 @@ class StatementEdits:
         _add_once(self.after.setdefault(statement, []), code, finding)
         self._concerned.add(statement)
 
-    def remove(self, statement: Statement) -> None:
+    def remove(self, statement: Statement, *, moved: bool = False) -> None:
         self.removed.add(statement)
+        if moved:
+            self.moved.add(statement)
         self._concerned.add(statement)
 
     def wrap(self, first: Statement, last: Statement, header: Code, tail: Code | None, finding: Finding) -> None:
@@ -104,6 +107,7 @@ class _Entry:
     removed: bool = False
     apart: bool = False
     low: bool = False
+    moved: bool = False
 
 
 def edited(original: Block, updated: Block, edits: StatementEdits, renderer: Renderer) -> Block:
@@ -121,12 +125,15 @@ def edited(original: Block, updated: Block, edits: StatementEdits, renderer: Ren
         entries.extend(_entries(line, now, edits))
     if below := _settle_blank_lines(entries, edits, renderer.default_indent):
         updated = updated.with_changes(footer=[*below, *updated.footer])
+    starts_apart = bool(entries) and _starts_with_blank(entries[0].line)
     lines, pending = _render(entries, edits, renderer)
     if pending and (lines or isinstance(updated, cst.Module)):
         updated = updated.with_changes(footer=[*pending, *updated.footer])
         pending = []
     if isinstance(updated, cst.IndentedBlock):
         lines = _never_empty(lines, pending)
+        if entries and entries[0].before and not starts_apart:
+            lines[0] = _without_first_blank(lines[0])
     return updated.with_changes(body=lines)
 
 
@@ -145,6 +152,15 @@ def without_empty_else(original: cst.If, updated: cst.If, edits: StatementEdits)
             if block.header.comment is None and all(each.comment is None for each in lines):
                 return updated.with_changes(orelse=None)
     return updated
+
+
+def _without_first_blank(line: Line) -> Line:
+    """What is inserted at the beginning of a block is not set apart from its header."""
+    return line.with_changes(leading_lines=list(line.leading_lines)[1:]) if _starts_with_blank(line) else line
+
+
+def _starts_with_blank(line: Line) -> bool:
+    return bool(line.leading_lines) and line.leading_lines[0].comment is None
 
 
 def with_top_imports(module: cst.Module, added: Sequence[Line]) -> cst.Module:
@@ -182,7 +198,9 @@ def _entries(original: cst.CSTNode, updated: cst.CSTNode, edits: StatementEdits)
 def _entry(keys: tuple[cst.CSTNode, ...], line: Line, edits: StatementEdits) -> _Entry:
     [key] = keys
     before, after = edits.before.get(key, []), edits.after.get(key, [])
-    return _Entry(keys, line, before, after, key in edits.removed, key in edits.apart, key in edits.low)
+    return _Entry(
+        keys, line, before, after, key in edits.removed, key in edits.apart, key in edits.low, key in edits.moved
+    )
 
 
 def _split_line(
@@ -352,8 +370,10 @@ def _unit(entry: _Entry, renderer: Renderer) -> tuple[list[Line], list[cst.Empty
         after[0] = after[0].with_changes(leading_lines=[_blank_line()])
     if not entry.removed:
         return [*_placed_before(before, entry.line, low=entry.low), *after], []
-    left = list(entry.line.leading_lines)
-    if isinstance(entry.line, cst.SimpleStatementLine) and entry.line.trailing_whitespace.comment is not None:
+    left = list(entry.line.leading_lines) if before or not entry.moved else []
+    if entry.moved:
+        pass  # its own comment stands where its code does
+    elif isinstance(entry.line, cst.SimpleStatementLine) and entry.line.trailing_whitespace.comment is not None:
         left.append(cst.EmptyLine(comment=entry.line.trailing_whitespace.comment))
     made = [*before, *after]
     if made:
@@ -375,7 +395,10 @@ def _placed_before(inserted: list[Line], line: Line, *, low: bool = False) -> li
     cut = len(leading)
     while not low and cut and leading[cut - 1].comment is not None:
         cut -= 1
-    first = inserted[0].with_changes(leading_lines=[*leading[:cut], *inserted[0].leading_lines])
+    own = list(inserted[0].leading_lines)
+    if cut and own and own[0].comment is None:
+        own = own[1:]  # one blank line will do
+    first = inserted[0].with_changes(leading_lines=[*leading[:cut], *own])
     return [first, *inserted[1:], line.with_changes(leading_lines=leading[cut:])]
 
 

@@ -118,15 +118,15 @@ def _edited_lines(places: Places, edit: Edit) -> Iterator[int]:
         case WrapStatements(first=first, last=last):
             yield from range(places.first_line(first), (last.end_lineno or last.lineno) + 1)
             yield from _rest_of_block(places, last)
-        case RemoveStatement(statement=statement):
+        case RemoveStatement(statement=statement, moved=moved):
             line = places.first_line(statement)
             yield from range(line, (statement.end_lineno or statement.lineno) + 1)
             yield from _rest_of_block(places, statement)
             around = places.parent(statement)
             if isinstance(around, ast.If) and around.orelse == [statement]:  # the `else` goes with it
                 yield from range((around.body[-1].end_lineno or line) + 1, line)
-            # The blank lines above it may go, too.
-            while line > 1 and not places.lines[line - 2].strip():
+            # The blank lines above it may go, too, and comments that move with it.
+            while line > 1 and (not (above := places.lines[line - 2].strip()) or (moved and above.startswith("#"))):
                 line -= 1
                 yield line
         case _:

@@ -57,6 +57,8 @@ class Fragments:
         statements = list(module.body)
         if module.header:
             statements[0] = statements[0].with_changes(leading_lines=[*module.header, *statements[0].leading_lines])
+        if isinstance(statements[0], cst.FunctionDef):
+            statements[0] = _set_apart(statements[0])
         return statements
 
     def compound(self, header: Code, holes: Sequence[cst.BaseExpression]) -> cst.BaseCompoundStatement:
@@ -69,6 +71,13 @@ class Fragments:
         filled = node.visit(_Fill(self._quote, {_placeholder(i): _fit(text, i, hole) for i, hole in enumerate(holes)}))
         assert isinstance(filled, type(node)) or isinstance(node, cst.BaseExpression)
         return filled  # type: ignore[return-value]  # an expression may become another expression
+
+
+def _set_apart(function: cst.FunctionDef) -> cst.FunctionDef:
+    """A function with a blank line above and below it."""
+    blank = cst.EmptyLine(indent=False)
+    body = function.body.with_changes(footer=[blank]) if isinstance(function.body, cst.IndentedBlock) else function.body
+    return function.with_changes(leading_lines=[blank, *function.leading_lines], body=body)
 
 
 class _Fill(cst.CSTTransformer):

@@ -139,7 +139,7 @@ def _obstacle(edit: Edit, places: Places) -> str | None:
             return _loses_comment(places, start, end, kept)
         case RemoveArgument(call=call, argument=argument):
             return _loses_comment(places, places.start(argument), removed_argument_end(places, call, argument), [])
-        case RemoveStatement(statement=statement):
+        case RemoveStatement(statement=statement, moved=False):
             start = (places.first_line(statement), 0)
             return _loses_comment(places, start, _end_with_comments(places, statement), [])
         case WrapStatements(first=first, last=last):

@@ -46,6 +46,8 @@ class Rule:
     """A regular expression that a file with an opportunity matches, too: for needles that are common elsewhere."""
     addresses: tuple[str, ...] = field(default=(), kw_only=True)
     """Of what can bind a script, what the rule makes shorter; what it is made for first."""
+    on_request: bool = field(default=False, kw_only=True)
+    """Applied only where it is selected by code or name, as all rules of tier opt-in are."""
     order: int = field(default=95, kw_only=True)
     """Built-in rules are applied in this order, then by code: an earlier one wins where two want the same code."""
     function: Check | None = field(default=None, kw_only=True)
@@ -89,7 +91,12 @@ class Rule:
     @property
     def by_default(self) -> bool:
         """Whether it looks at code without being asked to."""
-        return self.function is not None and self.tier is not Tier.OPT_IN
+        return self.function is not None and not self.opt_in
+
+    @property
+    def opt_in(self) -> bool:
+        """Whether it has to be selected by code or name."""
+        return self.on_request or self.tier is Tier.OPT_IN
 
     def finding(
         self, node: ast.AST, message: str, *edits: Edit, tier: Tier | None = None, needs: tuple[Finding, ...] = ()

@@ -16,6 +16,7 @@ script.
     optim              `optimizer`: all parameters updated in one kernel, where that is faster
     memory_layout      `channels_last`: pictures in memory pixel by pixel, where that is faster
     backends           `matmul_precision` and `cudnn_benchmark`: settings for CUDA, where they are faster
+    step_graph         `step`: a training step as one CUDA graph, where that is asked for, proven and faster
     trial              A/B trials over the script's own steps, and what later runs are told of them
     environment        what the user asked for by AUTOACCEL_*, and the log of what was decided
     devices            which device something speaks of, and what it can do
@@ -36,6 +37,7 @@ from .machine_decisions import decisions
 from .memory_layout.channels_last_call import channels_last
 from .optim.optimizer import optimizer
 from .running_total import item, total
+from .step_graph.step import step
 
 __all__ = [
     "autocast",
@@ -51,5 +53,6 @@ __all__ = [
     "optimizer",
     "pin_memory",
     "prefetch",
+    "step",
     "total",
 ]

@@ -8,11 +8,11 @@ import torch
 
 from . import devices
 from .amp.precision import is_tried, precision, scaling
-from .compile import cuda_graphs
 from .compile.in_place_compile import verdict
 from .environment import Decision, disabled, setting, whole_number
 from .loading import glibc_malloc, prefetcher
 from .loading.loader_settings import pin_decision, worker_decision
+from .step_graph.step import wanted
 from .trial import decision_cache
 
 
@@ -97,12 +97,12 @@ def _workers() -> Decision:
 
 
 def _cuda_graphs(place: torch.device) -> Decision:
-    if disabled("compile"):
+    if disabled("graphs"):
         return Decision(False, "AUTOACCEL_DISABLE")
-    asked = cuda_graphs.wanted()
+    asked = wanted()
     if place.type != "cuda":
         return Decision(False, f"there are none on {place.type}")
-    return Decision(asked, "AUTOACCEL_CUDA_GRAPHS" if asked else "only with AUTOACCEL_CUDA_GRAPHS=on")
+    return Decision(asked, "steps of accel.step, where faster" if asked else "only with AUTOACCEL_CUDA_GRAPHS=on")
 
 
 def _remember() -> Decision:

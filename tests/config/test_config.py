@@ -20,6 +20,7 @@ RULES = [
     Rule("AA101", "create-on-device", Tier.EXACT, ()),
     Rule("AA102", "as-tensor", Tier.EXACT, ()),
     Rule("AA201", "loader-workers", Tier.EQUIVALENT, ()),
+    Rule("AA403", "captured-step", Tier.EXACT, (), on_request=True),
     Rule("AA605", "early-stopping", Tier.OPT_IN, ()),
 ]
 
@@ -42,6 +43,9 @@ def codes(*layers: dict[str, tuple[str, ...]]) -> list[str]:
         pytest.param({"select": ("AA101",), "ignore": ("AA101",)}, [], id="ignore wins a draw"),
         pytest.param({"select": ("AA6",)}, [], id="a prefix does not opt in"),
         pytest.param({"select": ("ALL",)}, ["AA101", "AA102", "AA201"], id="ALL does not opt in"),
+        pytest.param({"select": ("AA4",)}, [], id="a prefix requests nothing"),
+        pytest.param({"select": ("AA403",)}, ["AA403"], id="requested by code"),
+        pytest.param({"extend_select": ("captured-step",)}, ["AA101", "AA102", "AA201", "AA403"], id="by name"),
         pytest.param({"select": ("AA605",)}, ["AA605"], id="opt-in by code"),
         pytest.param({"extend_select": ("early-stopping",)}, ["AA101", "AA102", "AA201", "AA605"], id="opt-in by name"),
         pytest.param({"select": ("AA2",), "extend_select": ("AA102",)}, ["AA102", "AA201"], id="extended"),

@@ -18,6 +18,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from autoaccel.runtime import devices
 from autoaccel.runtime.loading import loader_settings
@@ -91,6 +95,10 @@ class DeviceStream:
     device: torch.device
     owner: Accelerator
     waited: list[DeviceEvent] = field(default_factory=list)
+    waited_for: list[DeviceStream] = field(default_factory=list)
+
+    def is_capturing(self) -> bool:
+        return self.owner.is_current_stream_capturing()
 
     def record_event(self) -> DeviceEvent:
         event = DeviceEvent(self.owner)
@@ -99,6 +107,9 @@ class DeviceStream:
 
     def wait_event(self, event: DeviceEvent) -> None:
         self.waited.append(event)
+
+    def wait_stream(self, stream: DeviceStream) -> None:
+        self.waited_for.append(stream)
 
 
 class Accelerator:
@@ -110,7 +121,9 @@ class Accelerator:
         self.current = 0
         self.woken = False
         self.used = 0  # bytes
+        self.peak = 0  # bytes
         self.inside: list[DeviceStream] = []
+        self.replays = 0
         self.capturing_thread: int | None = None
         self._stream: DeviceStream | None = None
 
@@ -138,6 +151,9 @@ class Accelerator:
     def mem_get_info(self, device: Any = None) -> tuple[int, int]:
         self.woken = True
         return self.machine.memory - self.used, self.machine.memory
+
+    def max_memory_allocated(self, device: Any = None) -> int:
+        return self.peak
 
     def current_device(self) -> int:
         self.woken = True
@@ -171,7 +187,11 @@ class Accelerator:
     @contextlib.contextmanager
     def stream(self, stream: DeviceStream) -> Iterator[None]:
         self.inside.append(stream)
-        yield
+        before, self._stream = self._stream, stream
+        try:
+            yield
+        finally:
+            self._stream = before
 
     # the rules of a graph while it is captured, with capture_error_mode="thread_local"
 
@@ -186,9 +206,106 @@ class Accelerator:
         finally:
             self.capturing_thread = None
 
+    def CUDAGraph(self) -> DeviceGraph:  # noqa: N802
+        return DeviceGraph(self)
+
+    @contextlib.contextmanager
+    def graph(self, graph: DeviceGraph, *, stream: DeviceStream, capture_error_mode: str) -> Iterator[None]:
+        """As `torch.cuda.graph`; where the capture fails, the stream stays the current one."""
+        assert capture_error_mode == "thread_local", "other threads pin memory meanwhile"
+        assert stream in self.inside, "nothing was done on this stream before"
+        self._stream = stream
+        with self.capture(), graph.captured():
+            yield
+
     def refuse_while_captured(self, what: str, if_: bool = True) -> None:
         if if_ and self.is_current_stream_capturing():
             raise RuntimeError(f"CUDA error: operation not permitted when stream is capturing: {what}")
+
+
+_HOST_READS = frozenset({"_local_scalar_dense", "equal", "masked_select", "nonzero"})
+
+
+class DeviceGraph:
+    """Operations that were recorded instead of done. Replayed, they read and write where the recorded ones would have.
+
+    While they are recorded nothing is computed: what is made meanwhile holds no values, what was there is unchanged.
+    """
+
+    def __init__(self, device: Accelerator) -> None:
+        self._device = device
+        self._operations: list[tuple[Any, Any, Any, Any]] = []
+        self._complete = False
+
+    @contextlib.contextmanager
+    def captured(self) -> Iterator[None]:
+        recording = _Recording(self._operations)
+        generator = torch.get_rng_state()
+        try:
+            with recording, _NoHostReads():
+                yield
+            self._complete = True
+        finally:
+            torch.set_rng_state(generator)
+            recording.undo()
+
+    def replay(self) -> None:
+        assert self._complete, "the capture has failed"
+        assert not self._device.is_current_stream_capturing()
+        self._device.replays += 1
+        known = tuple({id(each): each for _, *held in self._operations for each in _tensors(held)}.values())
+        with _unsafe_preserve_version_counter(known):  # kernels count no versions
+            for operation, args, kwargs, results in self._operations:
+                again = operation(*args, **kwargs)
+                for result, value in zip(_tensors(results), _tensors(again), strict=True):
+                    if result.data_ptr() != value.data_ptr():
+                        result.copy_(value)
+
+
+class _Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    def __init__(self, operations: list[tuple[Any, Any, Any, Any]]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._operations = operations
+        self._made: dict[int, torch.Tensor] = {}
+        self._outside: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = func._schema.name.removeprefix("aten::")
+        by_mask = name.startswith("index") and any(each.dtype is torch.bool for each in _tensors(args[1:2]))
+        if name in _HOST_READS or by_mask:
+            raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
+        for tensor in _tensors((args, kwargs)):
+            memory = tensor.untyped_storage().data_ptr()
+            if memory not in self._made and memory not in self._outside:
+                self._outside[memory] = tensor.detach(), tensor.detach().clone()
+        results = func(*args, **kwargs)
+        for tensor in _tensors(results):
+            if (memory := tensor.untyped_storage().data_ptr()) not in self._outside:
+                self._made[memory] = tensor.detach()
+        # addresses: whoever gives a tensor other memory later changes nothing in the graph
+        addresses = pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, (args, kwargs, results))
+        self._operations.append((func, *addresses))
+        return results
+
+    def undo(self) -> None:
+        for tensor, value in self._outside.values():
+            tensor.copy_(value)
+        for tensor in self._made.values():
+            tensor.fill_(math.nan if tensor.is_floating_point() else 1)
+
+
+class _NoHostReads(TorchFunctionMode):
+    """What is no operation of torch's: on this stand-in the memory of the device is the host's."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") in ("cpu", "numpy", "tolist", "__array__"):
+            raise RuntimeError("CUDA error: operation not permitted when stream is capturing")
+        return func(*args, **(kwargs or {}))
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    return [each for each in pytree.tree_leaves(values) if isinstance(each, torch.Tensor)]
 
 
 def install(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Accelerator:
@@ -200,6 +317,7 @@ def install(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Accelerator:
 
     monkeypatch.setattr(devices, "module_of", lambda kind: fake if kind == machine.kind else getattr(torch, kind, None))
     monkeypatch.setattr(torch.accelerator, "current_accelerator", current_accelerator)
+    monkeypatch.setattr(torch.accelerator, "current_stream", lambda device=None: fake.current_stream())
     monkeypatch.setattr(loader_settings, "_shared_memory", lambda: (machine.shared, machine.shared))
     monkeypatch.setattr(loader_settings, "start_method", lambda: machine.starts_by)
     monkeypatch.setattr(loader_settings, "usable_cpus", lambda: 8.0)

@@ -11,6 +11,5 @@ Modules:
     step_timer          where steps begin, how long they take, and with what arguments
     call_signature      which arguments need a graph of their own
     eager_fallback      a compiled call that becomes the eager one when it fails
-    cuda_graphs         CUDA graphs, where they are asked for
     inductor_cache      where compiled code is kept
 """

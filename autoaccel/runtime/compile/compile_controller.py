@@ -79,7 +79,6 @@ class CompileController:
         self._graphs = graphs or graphs_captured
         self._budget = budget or _budget
         self._thread = threading.get_ident()
-        self._backends = list(target.backends)
         self._detector = StepDetector(target.steps)
         self._stage = _Stage.WATCHING
         self._began: float | None = None  # the iteration in progress
@@ -88,7 +87,7 @@ class CompileController:
         self._compiled = False  # the iteration in progress
         self._compilation = Compilation()
         self._trial: ABTrial | None = None
-        self._timer = StepTimer(self._clock, now)
+        self._timer = StepTimer(self._clock)
         self._consider_at = _FEWEST
         self._earlier = CompileOutcome.recall(target.facts)
         self._step = self._earlier.step
@@ -178,11 +177,7 @@ class CompileController:
         return result
 
     def _on_failure(self) -> None:
-        if len(self._backends) > 1:
-            self._executor.given_up = False
-            self._revert("reverted: it failed")
-        else:
-            self._give_up()
+        self._give_up()
 
     def _note_recompile(self) -> None:
         self._compilation.again += 1
@@ -268,8 +263,6 @@ class CompileController:
             return False
         self._step = self._timer.step
         share = usual * self._timer.share(2.0 if self._target.gradients else 0.0)
-        if self._backends[0] == "cudagraphs" and not self._timer.launch_bound():
-            self._backends.pop(0)
         prior = self._prior()
         cost = prior.cost(self._target.leaves, len(kinds), warm=False) * self._budget.cost_factor
         decision = compile_cost.worth(self._run(share), cost, prior)
@@ -302,8 +295,6 @@ class CompileController:
         decision = compile_cost.worth(self._run(1.0), cost, prior)
         if not decision.pays or not self._may_begin():
             return False
-        if known.backend in self._backends:
-            self._backends = [known.backend]
         return self._begin(Compilation(open=True), f"{decision.reason}, as in an earlier run")
 
     def _run(self, share: float) -> compile_cost.Run:
@@ -314,8 +305,6 @@ class CompileController:
         return compile_cost.Run(self.iterations, self._step, left, share, self._budget.spent)
 
     def _prior(self) -> compile_cost.Prior:
-        if self._backends[0] == "cudagraphs":
-            return compile_cost.GRAPHS
         return compile_cost.PRIORS.get(self._target.place.type, compile_cost.PRIORS["cpu"])
 
     def _may_begin(self) -> bool:
@@ -323,7 +312,7 @@ class CompileController:
         return autocast_controller.settled() and self._budget.free(self) and self._clock.mark() is not None
 
     def _begin(self, compilation: Compilation, reason: str) -> bool:
-        if not self._executor.prepare(self._backends[0]):
+        if not self._executor.prepare():
             self._give_up()
             return False
         self._compilation = compilation
@@ -332,9 +321,8 @@ class CompileController:
         return True
 
     def _compare(self) -> bool:
-        if self._backends[0] == "inductor":
-            expected = self._prior().cost(self._target.leaves, len(self._compilation.kinds), warm=False)
-            self._budget.learn(self._compilation.cost, expected)
+        expected = self._prior().cost(self._target.leaves, len(self._compilation.kinds), warm=False)
+        self._budget.learn(self._compilation.cost, expected)
         if self._earlier.verdict == "adopted":
             faster = f"{self._earlier.ratio:.2f}x as fast" if self._earlier.ratio else "faster"
             self._adopt(f"compiled in {self._compile_time()}, {faster} in an earlier run", self._earlier.ratio)
@@ -348,23 +336,14 @@ class CompileController:
         self._stage = _Stage.ADOPTED
         self._trial = None
         self._note(True, reason)
-        self._earlier = CompileOutcome(
-            "adopted", reason, ratio, self._step, warm, self._earlier.steps, self._backends[0]
-        )
+        self._earlier = CompileOutcome("adopted", reason, ratio, self._step, warm, self._earlier.steps)
         self._earlier.keep(self._target.facts)
 
     def _revert(self, reason: str) -> None:
-        """Go back to eager for good, unless there is another backend to try."""
+        """Go back to eager for good."""
         self._executor.drop()
         self._trial = None
         self._compiled = False
-        self._backends.pop(0)
-        if self._backends:
-            self._note("watching", reason)
-            self._earlier = CompileOutcome(steps=self._earlier.steps)
-            self._stage = _Stage.WATCHING
-            self._timer, self._consider_at = StepTimer(self._clock, self._now), _FEWEST
-            return
         self._earlier = CompileOutcome("rejected", reason, step=self._step, steps=self._earlier.steps)
         self._earlier.keep(self._target.facts)
         self._stop(reason)

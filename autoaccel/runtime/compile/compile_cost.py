@@ -49,8 +49,6 @@ PRIORS: Final[Mapping[str, Prior]] = {
     "xpu": _ACCELERATOR,
     "cpu": Prior(speedup=1.1, cold=(8.0, 0.6), warm=(3.0, 0.1), stake=0.03, smallest=0.001),
 }
-# capturing a CUDA graph compiles nothing; what takes time is importing and tracing
-GRAPHS: Final = Prior(speedup=2.0, cold=(5.0, 0.05), warm=(5.0, 0.05), stake=PATIENCE, smallest=0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ class CompileOutcome:
     step: float = 0.0
     warm: float | None = None
     steps: int | None = None
-    backend: str = "inductor"
 
     @classmethod
     def recall(cls, facts: tuple[object, ...]) -> CompileOutcome:
@@ -35,9 +34,8 @@ class CompileOutcome:
                 "step": int() | float() as step,
                 "warm": int() | float() | None as warm,
                 "steps": int() | None as steps,
-                "backend": str() as backend,
             } if step > 0 or verdict != "adopted":
-                return cls(verdict, why, ratio, step, warm, steps, backend)
+                return cls(verdict, why, ratio, step, warm, steps)
         return cls()
 
     def keep(self, facts: tuple[object, ...]) -> None:

@@ -15,8 +15,7 @@ class CompileTarget:
 
     gradients: whether its calls are followed by a backward pass.  steps: parameters whose changes tell steps apart;
     none where each call is one.  stateful: whether calls change buffers.  leaves: how many leaf modules it has.
-    planned: steps of the run, if the script says.  backends: backends, in the order in which they are tried.
-    facts: by which it is known again in a later run.
+    planned: steps of the run, if the script says.  facts: by which it is known again in a later run.
     """
 
     name: str
@@ -26,7 +25,6 @@ class CompileTarget:
     stateful: bool = False
     leaves: int = 1
     planned: int | None = None
-    backends: tuple[str, ...] = ("inductor",)
     facts: tuple[object, ...] = ()
 
 

@@ -9,14 +9,13 @@ import torch
 
 from ..environment import Decision, note, warn_once
 from ..rng_state import RngState
-from .cuda_graphs import GraphedCall
 
 
 class EagerFallback:
     """A callable and its compiled version, which falls back to eager for good when compiling fails."""
 
-    def __init__(self, name: str, function: Callable[..., Any], make: Callable[[str], Callable[..., Any]]) -> None:
-        """`make` gives the compiled version of a backend, which compiles when it is called."""
+    def __init__(self, name: str, function: Callable[..., Any], make: Callable[[], Callable[..., Any]]) -> None:
+        """`make` gives the compiled version, which compiles when it is called."""
         self.given_up = False
         self.name = name
         self._function = function
@@ -28,10 +27,10 @@ class EagerFallback:
         """Run it as it is."""
         return self._function(*args, **kwargs)
 
-    def prepare(self, backend: str) -> bool:
+    def prepare(self) -> bool:
         """Make a compiled version, which compiles when called; False, with a warning, where that is impossible."""
         try:
-            self._compiled = self._make(backend)
+            self._compiled = self._make()
         except (
             RuntimeError,
             ImportError,
@@ -48,19 +47,13 @@ class EagerFallback:
             return self._function(*args, **kwargs)
         if not self._proven:
             return self._first(compiled, args, kwargs)
-        # compiling for another shape fails in dynamo, capturing another graph anywhere
-        expected: type[Exception] = (
-            Exception if isinstance(compiled, GraphedCall) else torch._dynamo.exc.TorchDynamoException  # noqa: SLF001
-        )
         try:
             return compiled(*args, **kwargs)
-        except expected as failure:
+        except torch._dynamo.exc.TorchDynamoException as failure:  # noqa: SLF001 - of compiling for another shape
             return self._give_up(failure, args, kwargs)
 
     def drop(self) -> None:
         """Forget the compiled version."""
-        if isinstance(self._compiled, GraphedCall):
-            self._compiled.close()
         self._compiled = None
 
     def _first(self, compiled: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -31,7 +31,7 @@ from .. import devices
 from ..environment import Decision, disabled, note, setting
 from ..execution_mode import is_distributed, is_traced
 from ..in_place_call import InPlaceCall, is_plain, stands_in
-from . import cuda_graphs, inductor_cache
+from . import inductor_cache
 from .compile_controller import CompileController, settled
 from .compile_support import verdict
 from .compile_target import CompileTarget
@@ -192,7 +192,7 @@ class _CallPolicy:
             note(f"compile {attempt.name}", decision)
         self.given_up = decision.value is False
         if decision.value and forced:
-            self.given_up = not attempt.prepare("inductor")
+            self.given_up = not attempt.prepare()
             self._forced = attempt
         if decision.value:
             self._home = place if place is not None else torch.device("cpu")
@@ -246,17 +246,11 @@ class _InPlace(InPlaceCall):
     def _attempt(self) -> EagerFallback:
         module = self.module
 
-        def make(backend: str) -> Callable[..., Any]:
-            if backend == "cudagraphs":
-                return cuda_graphs.GraphedCall(_own_call(module), module)
-            return _torch_compile(_own_call(module))
-
-        return EagerFallback(type(module).__name__, self.eager, make)
+        return EagerFallback(type(module).__name__, self.eager, lambda: _torch_compile(_own_call(module)))
 
     def _target(self, place: torch.device, rank: int) -> CompileTarget:
         module = self.module
         trained = rank > 0
-        graphed = cuda_graphs.wanted() and place.type == "cuda"
         return CompileTarget(
             name=type(module).__name__,
             place=place,
@@ -265,7 +259,6 @@ class _InPlace(InPlaceCall):
             stateful=module.training and next(module.buffers(), None) is not None,
             leaves=sum(1 for inner in module.modules() if next(inner.children(), None) is None),
             planned=self._planned if trained else None,
-            backends=("cudagraphs", "inductor") if graphed else ("inductor",),
             facts=(
                 f"{type(module).__module__}.{type(module).__qualname__}",
                 rank,
@@ -339,7 +332,7 @@ def _compiled_function(function: _Target) -> _Target:
         return CompileTarget(name=name, place=place, gradients=rank > 0, facts=facts)
 
     policy = _CallPolicy(
-        lambda: EagerFallback(name, function, lambda _: _torch_compile(function)),
+        lambda: EagerFallback(name, function, lambda: _torch_compile(function)),
         compile_target,
         lambda *arguments: devices.device_of(arguments),
     )

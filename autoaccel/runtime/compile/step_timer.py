@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any, Final
@@ -14,7 +13,6 @@ from ..trial.clocks import Clock
 
 WINDOW: Final = 64  # iterations that tell what is usual
 _ENDLESS: Final = 200  # calls without an update of the parameters: steps cannot be told apart
-_DRAINED: Final = 1.2  # times the host's time that a device may take for what it is handed while it waits for more
 
 
 class StepDetector:
@@ -72,16 +70,15 @@ def sample_parameters(module: torch.nn.Module) -> tuple[torch.Tensor, ...]:
 class StepTimer:
     """The last eager iterations of a target, and the time that its calls took within them."""
 
-    def __init__(self, clock: Clock, now: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.iterations = 0  # that are over
         self._clock = clock
-        self._now = now
         self._calls = 0
         self._calls_now = 0  # in the iteration in progress
         self._seconds: deque[float] = deque(maxlen=WINDOW)
         self._kinds: deque[frozenset[Hashable]] = deque(maxlen=WINDOW)
         self._kinds_now: set[Hashable] = set()
-        self._inside: list[tuple[Any, Any, float]] = []  # of calls: marks of the clock, and the host's seconds
+        self._inside: list[tuple[Any, Any]] = []  # of calls: marks of the clock
 
     def call(self, kind: Hashable, run: Callable[[], Any]) -> Any:
         """Run the target with arguments of this kind, as part of the iteration in progress."""
@@ -89,9 +86,9 @@ class StepTimer:
         self._calls_now += 1
         if self.iterations < 2 or len(self._inside) >= WINDOW:
             return run()
-        before, start = self._now(), self._clock.mark()
+        start = self._clock.mark()
         result = run()
-        self._inside.append((start, self._clock.mark(), self._now() - before))
+        self._inside.append((start, self._clock.mark()))
         return result
 
     def end_iteration(self, seconds: float) -> None:
@@ -132,24 +129,15 @@ class StepTimer:
 
     def share(self, backward: float) -> float:
         """The share of an iteration that the target takes: its calls, and `backward` times as much for the way back."""
-        known = [seconds for seconds, _ in self._measured()]
+        known = self._measured()
         if not known or not self.step:
             return 1.0
         per_iteration = _median(known) * self.calls_per_iteration
         return min(1.0, per_iteration * (1 + backward) / self.step)
 
-    def launch_bound(self) -> bool:
-        """Whether the device waits for the host: it takes hardly longer for the calls than the host itself."""
-        pairs = self._measured()
-        return bool(pairs) and _median([seconds / host for seconds, host in pairs]) < _DRAINED
-
-    def _measured(self) -> list[tuple[float, float]]:
-        known = [
-            (self._clock.seconds(start, end), host)
-            for start, end, host in self._inside
-            if start is not None and end is not None
-        ]
-        return [(seconds, max(host, 1e-9)) for seconds, host in known if seconds is not None]
+    def _measured(self) -> list[float]:
+        marked = [(start, end) for start, end in self._inside if start is not None and end is not None]
+        return [seconds for each in marked if (seconds := self._clock.seconds(*each)) is not None]
 
 
 def _median(values: Collection[float]) -> float:

@@ -108,7 +108,7 @@ class FusedStep:
             return
         self._update_clock.end()
         if self._fused:
-            _count_versions([each for each in _parameters(optimizer) if each.grad is not None])
+            count_versions([each for each in _parameters(optimizer) if each.grad is not None])
 
     def _after_loading(self, _optimizer: torch.optim.Optimizer) -> None:
         """The groups are the checkpoint's now, in which the default made the steps."""
@@ -235,7 +235,7 @@ def _on_host(state: Any) -> Any:
     return state
 
 
-def _count_versions(changed: list[torch.Tensor]) -> None:
+def count_versions(changed: list[torch.Tensor]) -> None:
     try:
         torch.autograd.graph.increment_version(changed)
     except TypeError:  # before torch 2.7: one at a time

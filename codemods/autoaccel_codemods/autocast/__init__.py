@@ -84,7 +84,6 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         gradient_scaling        what is unscaled where, and where the scale is updated; not asked where numbers do not
                                 fit float16: bfloat16 needs no scaler
         [scaler_creation]       where the scaler is made
-        [definite_assignment]   whether a name surely has a value at a statement
         [optimized_parameters]  which optimizer holds the parameters whose gradients are read
         [optimizer_cycle]       what must happen between two steps of an optimizer
         low_precision_flow      where results leave the regions, and whether `.float()` mends what is done to them there

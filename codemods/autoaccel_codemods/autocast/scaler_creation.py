@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.definite_assignment import always_runs, is_bound, is_empty, last_binding, stands
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import position, walk_scope
 from autoaccel_codemods.autocast import skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem
-from autoaccel_codemods.autocast.definite_assignment import always_runs, is_bound, is_empty, last_binding, stands
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script

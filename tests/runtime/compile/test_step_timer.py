@@ -109,7 +109,7 @@ class Ticking:
 def watched(
     clock: Ticking, laps: int, inside: float, kinds: Callable[[int], list[str]] = lambda lap: ["x"]
 ) -> StepTimer:
-    watch = StepTimer(clock, lambda: clock.now)
+    watch = StepTimer(clock)
 
     def work() -> None:
         clock.now += inside

@@ -613,6 +613,13 @@ STEPS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+def trained_or_refused(model: nn.Module) -> list[Tensor] | str:
+    try:
+        return train(model, side=6, rate=1e-3)
+    except RuntimeError as refusal:
+        return str(refusal)
+
+
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.sampled_from(sorted(STEPS)), max_size=4))
 def test_any_network_trains_as_before(names: list[str]) -> None:
@@ -623,4 +630,9 @@ def test_any_network_trains_as_before(names: list[str]) -> None:
 
     with pytest.MonkeyPatch.context() as context:
         context.setenv("AUTOACCEL_CHANNELS_LAST", "on")
-        near(*(train(wrap(Net(between)), side=6, rate=1e-3) for wrap in (unchanged, accel.channels_last)))
+        plain, laid_out = (trained_or_refused(wrap(Net(between))) for wrap in (unchanged, accel.channels_last))
+    if isinstance(plain, str):  # `cat`, then `view`: torch refuses it in any layout
+        assert laid_out == plain
+    else:
+        assert not isinstance(laid_out, str), laid_out
+        near(plain, laid_out)

@@ -6,8 +6,8 @@ import ast
 
 import pytest
 
+from autoaccel.analysis.definite_assignment import is_bound, last_binding
 from autoaccel.analysis.script import Script, load
-from autoaccel_codemods.autocast.definite_assignment import is_bound, last_binding
 
 
 def _made(script: Script, *names: str) -> list[list[ast.stmt]]:

@@ -1,0 +1,279 @@
+"""Takes one training step from eager to captured, and back where that is not exact or does not pay.
+
+While anything else is tried the step runs as it is. Then three real steps are made on a side stream, the next is
+captured, and the graph is proven: for some steps it is replayed, what it changed is put back, the step is made
+eagerly, and both have to be equal in every bit. What the eager step did is kept. Only then are the two timed against
+each other, and the faster way is kept. Whatever is unclear, fails or differs ends in eager steps for good.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from .. import devices
+from ..amp import autocast_controller, program_state
+from ..backends import backend_setting
+from ..compile import compile_controller
+from ..environment import Decision, note, warn_once
+from ..execution_mode import in_backward, is_distributed, is_intercepted, is_traced
+from ..in_memory.batch_equality import bits
+from ..memory_layout import channels_last_call
+from ..optim import fused_step
+from ..rng_state import RngState
+from ..trial.ab_trial import ABTrial, TrialPolicy, TrialState
+from ..trial.clocks import Clock, clock_of
+from .assumptions import Assumptions, UnboundedError, hooks, variables
+from .captured_graph import CapturedGraph, UnfitError, signature
+from .training_state import Snapshot, TrainingState
+from .write_recorder import WriteRecorder
+
+_FIRST: Final = 2  # plain steps, in which others begin what they try
+_WARM_UP: Final = 3  # steps on a side stream
+_PROOFS: Final = 3  # steps that are made both ways
+_ODD: Final = 32  # steps with other arguments while a graph is to be made: then shapes keep changing
+_WORTH: Final = 20  # replays that a graph has to serve for, before another one is captured
+_MEMORY: Final = 4  # times the peak that has to be free
+_POLICY: Final = TrialPolicy(gain=1.03, seconds=0.0, iterations=8, fewest=8, counted=(10, 40), burst=6)
+
+
+class StepController:
+    """Decides for each call of a step how it is made, and makes it."""
+
+    def __init__(
+        self,
+        name: str,
+        modules: Sequence[nn.Module],
+        optimizers: Sequence[torch.optim.Optimizer],
+        place: torch.device,
+        clock: Clock | None = None,
+    ) -> None:
+        self.over = False  # eager for good
+        self._name = name
+        self._place = place
+        self._module: Any = devices.module_of(place.type)
+        self._state = TrainingState(modules, optimizers)
+        self._trial = ABTrial(clock or clock_of(place), _POLICY)
+        self._thread = threading.get_ident()
+        self._stream: Any = None
+        self._kind: Any = None  # the signature of the arguments that a graph is made for
+        self._first = _FIRST  # plain steps still to come
+        self._warm = 0
+        self._odd = 0
+        self._held: list[torch.Tensor] = []
+        self._graph: CapturedGraph | None = None
+        self._assumptions: Assumptions | None = None
+        self._proofs = 0  # steps still to be made both ways
+        self._replays = 0
+        self._captures = 0
+
+    def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Make a step."""
+        if self.over or threading.get_ident() != self._thread or in_backward() or is_traced() or is_intercepted():
+            return function(*args, **kwargs)
+        try:
+            kind, tensors = signature(args, kwargs)
+        except UnfitError as problem:
+            self._stop(str(problem))
+            return function(*args, **kwargs)
+        if self._graph is None:
+            return self._without_graph(kind, tensors, function, args, kwargs)
+        if kind != self._kind or not _settled():
+            self._trial.discard_iteration()
+            return function(*args, **kwargs)
+        return self._with_graph(self._graph, tensors, function, args, kwargs)
+
+    # ------------------------------------------------------------ before there is a graph
+
+    def _without_graph(
+        self, kind: Any, tensors: list[torch.Tensor], function: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        if self._first or not _settled():
+            self._first = max(0, self._first - 1)
+            return function(*args, **kwargs)
+        if not self._warm:
+            self._state = TrainingState(self._state.modules, self._state.optimizers)  # with the parameters of today
+            if problem := self._unsuitable(function, tensors):
+                self._stop(problem)
+                return function(*args, **kwargs)
+            self._kind = kind
+        elif kind != self._kind:
+            self._odd += 1
+            if self._odd > _ODD:
+                self._stop("shapes keep changing")
+            return function(*args, **kwargs)
+        if self._warm == _WARM_UP:
+            return self._capture(tensors, function, args, kwargs)
+        return self._warm_up(tensors, function, args, kwargs)
+
+    def _unsuitable(self, function: Callable[..., Any], tensors: list[torch.Tensor]) -> str:
+        """Why no graph is to be made of the step; empty if nothing speaks against one."""
+        if is_distributed():
+            return "all processes have to compute alike"
+        if torch.are_deterministic_algorithms_enabled():
+            return "what is tried is not the same in each run"
+        if program_state.is_anything_compiled():
+            return "what is compiled has graphs of its own"
+        for optimizer in self._state.optimizers:
+            if not _is_capturable(optimizer):
+                return "but for SGD, an optimizer is captured with its fused kernel only"
+        if any(isinstance(each, torch.amp.GradScaler) and each.is_enabled() for each in variables(function)):
+            return "gradients are scaled"
+        homes = {each.device for each in (*self._state.parameters, *tensors)}
+        if len(homes) > 1:
+            return f"its tensors are on {' and '.join(sorted(map(str, homes)))}"
+        return hooks(self._state) or self._short_of_memory()
+
+    def _short_of_memory(self) -> str:
+        peak = int(self._module.max_memory_allocated(self._place))
+        return "memory is short" if _MEMORY * peak > devices.free_memory(self._place) else ""
+
+    def _warm_up(self, tensors: list[torch.Tensor], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """A real step on the stream that captures: libraries make their workspaces, autograd its accumulators."""
+        if self._stream is None:
+            self._stream = self._module.Stream(self._place)
+        self._warm += 1
+        watched = None
+        if self._warm == _WARM_UP:
+            try:
+                watched = Assumptions(self._state, function)
+            except UnboundedError as unbounded:
+                self._stop(str(unbounded))
+                return function(*args, **kwargs)
+        gradients = [each for each in self._state.gradients() if each is not None]
+        recorder = WriteRecorder([*self._state.tensors(), *gradients], tensors)
+        random = RngState()
+        current = self._module.current_stream(self._place)
+        self._stream.wait_stream(current)
+        try:
+            with self._module.stream(self._stream), contextlib.nullcontext() if watched is None else recorder:
+                result = function(*args, **kwargs)
+        finally:
+            current.wait_stream(self._stream)
+        self._held = recorder.held
+        if random != RngState():
+            self._stop("it draws random numbers on the host")
+        elif problem := recorder.problem or (watched.broken(function) if watched is not None else ""):
+            self._stop(problem)
+        return result
+
+    def _capture(self, tensors: list[torch.Tensor], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        graph = CapturedGraph(self._module, self._stream, self._state)
+        try:
+            self._assumptions = Assumptions(self._state, function)
+            graph.capture(function, args, kwargs)
+        except Exception as failure:
+            self._fail(failure)
+            return function(*args, **kwargs)
+        self._graph, self._proofs, self._captures = graph, _PROOFS, self._captures + 1
+        note(f"step {self._name}", Decision("trying", "captured; steps are made both ways first"))
+        return self._prove(graph, tensors, function, args, kwargs)
+
+    # ------------------------------------------------------------ with a graph
+
+    def _with_graph(
+        self, graph: CapturedGraph, tensors: list[torch.Tensor], function: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        assert self._assumptions is not None
+        problem = self._assumptions.broken(function)
+        if not problem and not graph.adopt_gradients():
+            problem = "gradients are cleared otherwise"
+        if problem:
+            return self._anew(problem, function, args, kwargs)
+        if self._proofs:
+            return self._prove(graph, tensors, function, args, kwargs)
+        if not self._is_replayed():
+            return function(*args, **kwargs)
+        self._replays += 1
+        return graph.replay(tensors)
+
+    def _is_replayed(self) -> bool:
+        """Whether this step is for the graph to make: while the two are timed against each other, they take turns."""
+        decided = self._trial.decided
+        replays = self._trial.next_iteration()
+        if not decided and self._trial.decided:
+            self._conclude()
+        return replays
+
+    def _prove(
+        self, graph: CapturedGraph, tensors: list[torch.Tensor], function: Callable[..., Any], args: Any, kwargs: Any
+    ) -> Any:
+        """Make the step both ways; what remains is what the eager one did."""
+        graph.adopt_gradients()
+        before = Snapshot(self._state, self._place)
+        replayed = graph.replay(tensors)
+        after = Snapshot(self._state, self._place)
+        before.restore()
+        result = function(*args, **kwargs)
+        self._proofs -= 1
+        if not _equal([replayed, *after.values()], [result, *Snapshot(self._state, self._place).values()]):
+            self._stop("a replayed step differed from a plain one")
+        return result
+
+    def _anew(self, problem: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Something is not as it was captured: another graph, if this one has served for a while."""
+        if self._replays < _WORTH * self._captures:
+            self._stop(problem)
+        self._drop()
+        self._trial.discard_iteration()
+        return function(*args, **kwargs)
+
+    def _conclude(self) -> None:
+        measured = self._trial.why if self._trial.ratio is None else f"{self._trial.ratio:.2f}x"
+        if self._trial.state is TrialState.ADOPTED:
+            note(f"step {self._name}", Decision("a graph", f"{measured} as fast over {self._trial.measured} steps"))
+        else:
+            self._stop(f"{measured} over {self._trial.measured} steps")
+
+    # ------------------------------------------------------------ the end
+
+    def _fail(self, failure: Exception) -> None:
+        lines = str(failure).strip().splitlines()
+        reason = f"{type(failure).__name__}: {lines[0] if lines else ''}"
+        if not isinstance(failure, (UnfitError, UnboundedError)):
+            warn_once(f"the step {self._name} is not captured and runs eagerly: {reason}")
+        self._stop(reason)
+
+    def _stop(self, reason: str) -> None:
+        note(f"step {self._name}", Decision(False, reason))
+        self.over = True
+        self._drop()
+
+    def _drop(self) -> None:
+        self._graph = self._assumptions = None
+        self._held = []
+        self._warm = self._odd = 0
+
+
+def _settled() -> bool:
+    """Whether nothing else is tried at this moment: what a graph holds is what was in force when it was captured."""
+    others = (autocast_controller, compile_controller, fused_step, channels_last_call, backend_setting)
+    return all(each.settled() for each in others)
+
+
+def _is_capturable(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether an optimizer keeps all that it changes in tensors on the device, and computes the same in a graph."""
+    if type(optimizer) is torch.optim.SGD:
+        return True
+    fused = all(group.get("fused") for group in optimizer.param_groups)
+    return fused and type(optimizer) in (torch.optim.Adam, torch.optim.AdamW)
+
+
+def _equal(replayed: Any, plain: Any) -> bool:
+    """Whether two results are the same in every bit."""
+    ones, structure = pytree.tree_flatten(replayed)
+    others, other = pytree.tree_flatten(plain)
+    return structure == other and all(map(_same, ones, others))
+
+
+def _same(one: Any, other: Any) -> bool:
+    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
+        return type(one) is type(other) and bool(one == other)
+    alike = one.dtype == other.dtype and one.shape == other.shape and one.device == other.device
+    return alike and torch.equal(bits(one.detach()), bits(other.detach()))

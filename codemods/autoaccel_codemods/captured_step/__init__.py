@@ -1,0 +1,116 @@
+"""Make the step one CUDA graph (only when selected).
+
+The host launches some hundred kernels for a step; where they are short, the device waits for it. `accel.step` captures
+all of a step, from the forward pass to the optimizer's update, and replays it by one launch. For that the step has to
+be a function of its batch: its statements are lifted out of the loop as they are. On a CPU, and wherever nobody has
+asked for graphs by `AUTOACCEL_CUDA_GRAPHS=on`, the function is called as it stands. What is printed between the forward
+pass and the update is printed after it. Graphs have not run on hardware yet.
+
+Left alone:
+- steps of which a part stands elsewhere, in a branch or in another function: accumulation, several losses or
+  optimizers;
+- what the host does in a step: reading values, storing, drawing random numbers, copying from or to the device;
+- models and functions that are not in sight, or that keep what they compute;
+- names that others see: `global`, attributes; results that are more than values: tensors that are printed or kept
+  whole;
+- scripts that read gradients, or that capture CUDA graphs themselves.
+
+Before:
+    for images, labels in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(images), labels)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+
+After:
+    @accel.step(model, optimizer)
+    def train_step(images, labels):
+        optimizer.zero_grad()
+        loss = criterion(model(images), labels)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    for images, labels in loader:
+        loss = train_step(images, labels)
+        total += loss.item()
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Final
+
+from autoaccel.analysis import Script
+from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.edits import Edit, Finding, Skipped, Tier
+from autoaccel.pytorch import graph_capture
+from autoaccel.pytorch.training_steps import TrainingStep, training_steps
+from autoaccel.rewriting.rule import Rule
+from autoaccel_codemods.captured_step import host_effects, lifting, region, result_uses
+from autoaccel_codemods.captured_step.problems import DeclinedError
+
+RULE = Rule(
+    code="AA403",
+    name="captured-step",
+    tier=Tier.EXACT,
+    needles=(b".backward(",),
+    pattern=r"torch",
+    references=(
+        "https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs",
+        "https://docs.pytorch.org/docs/stable/generated/torch.cuda.CUDAGraph.html",
+    ),
+    addresses=("launch",),
+    on_request=True,
+    order=99,
+)
+_STEP: Final = "step"
+
+
+@RULE.check
+def check(script: Script) -> Iterator[Finding | Skipped]:
+    """A step is lifted whole, or left alone for the first problem that one of these modules has with it.
+
+    In this order:
+        region        the statements of the loop's body that are the step
+        host_effects  what they, and the functions that they enter, do on the host
+        lifting       which names go in and out, and where the function stands
+        result_uses   whether what comes out is used for its value alone
+        problems      the exception by which each of them declines
+    """
+    for step in training_steps(script):
+        if not step.backwards or _is_lifted(script, step):
+            continue
+        report_at = step.backwards[0].call
+        try:
+            edits = _lift(script, step)
+        except (DeclinedError, Incomplete) as problem:
+            yield RULE.skip(report_at, str(problem))
+            continue
+        message = "the host launches the step's kernels one by one"
+        yield RULE.finding(report_at, message, *script.import_runtime, *edits)
+
+
+def _lift(script: Script, step: TrainingStep) -> Iterator[Edit]:
+    if graph_capture.captures(script):
+        raise DeclinedError(graph_capture.REASON)
+    if any(each.attr == "grad" for each in script.find(ast.Attribute) if script.qualname(each) is None):
+        raise DeclinedError("the script reads gradients")
+    found = region.find(script, step)
+    host_effects.refuse(script, found)
+    lifted = lifting.plan(script, found)
+    result_uses.refuse(script, lifted)
+    return lifting.edits(script, lifted)
+
+
+def _is_lifted(script: Script, step: TrainingStep) -> bool:
+    """Whether a function of the step is decorated already."""
+    decorators = [
+        decorator
+        for scope in step.scopes
+        if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef)
+        for decorator in scope.decorator_list
+    ]
+    return any(isinstance(each, ast.Call) and script.runtime_name(each.func) == _STEP for each in decorators)

@@ -1,0 +1,143 @@
+"""What a step does on the host, in its own statements and in all functions that they enter.
+
+When a graph is replayed none of it is done, so there must be nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.library_models.python_names import BUILTINS, CONTAINER_CHANGES, CONTAINERS
+from autoaccel.library_models.tensor_operations import METHODS
+from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
+from autoaccel.pytorch.reachable_code import reachable_code
+from autoaccel_codemods.captured_step.problems import DeclinedError
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel_codemods.captured_step.region import Region
+
+_READS = frozenset("item tolist numpy cpu nonzero unique masked_select data_ptr record_stream".split())
+_MOVES = frozenset("to cuda xpu pin_memory".split())
+_OF_STEP = frozenset("zero_grad scale unscale_ update".split())
+_SILENT = CONTAINERS | frozenset(
+    """len range sum min max abs int float bool isinstance issubclass hasattr getattr super type map filter any all
+    round slice divmod pow callable ValueError TypeError RuntimeError NotImplementedError AssertionError""".split()
+)
+_SILENT_MODULES = ("torch.", "math.", "typing.", "einops.", "functools.", "itertools.", "operator.")
+_LOUD = frozenset(
+    f"torch.{name}"
+    for name in """save load tensor as_tensor from_numpy nonzero unique masked_select manual_seed seed set_rng_state
+    multinomial rand randn randint randperm normal cuda.synchronize set_grad_enabled""".split()
+)
+_KINDS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION, Kind.TENSOR, Kind.BATCH, Kind.PARAMETER})
+
+
+def refuse(script: Script, region: Region) -> None:
+    """Raises `DeclinedError` where something is done, or may be."""
+    for other, code in reachable_code(script, region.statements):
+        if isinstance(code, ast.FunctionDef) and code.name == "__init__":
+            continue
+        own = any(code is each for each in region.statements)
+        where = f"line {{}} of `{code.name}`" if isinstance(code, ast.FunctionDef) else "line {}"
+        body = code.body if isinstance(code, ast.FunctionDef) else [code]
+        for part in (part for statement in body for part in breadth_first(statement)):
+            if said := _said(other, part, own=own):
+                raise DeclinedError(f"{where.format(getattr(part, 'lineno', code_line(code)))} {said}")
+
+
+def code_line(code: ast.AST) -> int:
+    return int(getattr(code, "lineno", 0))
+
+
+def _said(script: Script, part: ast.AST, *, own: bool) -> str | None:
+    """What a piece of code does on the host, or None."""
+    match part:
+        case ast.Global() | ast.Nonlocal():
+            return "changes a variable of others"
+        case ast.Yield() | ast.YieldFrom() | ast.Await():
+            return "hands over to other code"
+        case ast.Import() | ast.ImportFrom():
+            return "imports something"
+        case ast.Attribute(ctx=ast.Store() | ast.Del()):
+            return f"keeps `{script.source(part)}`"
+        case ast.Subscript(ctx=ast.Store() | ast.Del(), value=owner) if not _is_tensor(script, owner):
+            return f"writes into `{script.source(owner)}`"
+        case ast.With() | ast.AsyncWith():
+            items = [each.context_expr for each in part.items]
+            return None if all(_is_autocast(script, each) for each in items) else "opens a context"
+        case ast.Call():
+            return _call(script, part, own=own)
+        case _:
+            return None
+
+
+def _call(script: Script, call: ast.Call, *, own: bool) -> str | None:
+    text = script.source(call.func)
+    qualified = script.qualname(call.func)
+    if script.runtime_name(call.func) is not None:
+        return None if script.runtime_name(call.func) == "autocast" else f"calls `{text}`"
+    if is_backward(script, call) or is_optimizer_step(script, call):
+        return None if own else f"calls `{text}`"
+    if qualified is not None and not script.is_project_name(call.func):
+        silent = qualified.startswith(_SILENT_MODULES) and qualified not in _LOUD
+        return None if silent else f"calls `{text}`"
+    match call.func:
+        case ast.Name(id=name) if name in BUILTINS and not script.definitions(call.func):
+            return None if name in _SILENT else f"calls `{name}`"
+        case ast.Attribute(value=owner, attr=name):
+            if said := _method(script, call, owner, name):
+                return said
+            if name in METHODS | _OF_STEP | {"size", "parameters", "item"} or name.startswith("new_"):
+                return None
+    kinds = script.values(call.func).kinds
+    if script.callees(call) or (kinds and kinds <= _KINDS):
+        return None
+    return f"calls `{text}`, and what that does is not in sight"
+
+
+def _method(script: Script, call: ast.Call, owner: ast.expr, name: str) -> str | None:
+    if name in _READS:
+        return f"reads values on the host by `.{name}()`"
+    if name in _MOVES and not _is_cast(script, call, name):
+        return "moves data between the host and the device"
+    if name in CONTAINER_CHANGES and not script.callees(call) and script.kind(owner) is not Kind.SCALER:
+        return None if _is_local(script, owner) else f"changes `{script.source(owner)}`"
+    return None
+
+
+def _is_cast(script: Script, call: ast.Call, name: str) -> bool:
+    """`x.to(torch.float32)`, `x.to(y.dtype)`"""
+    if name != "to" or len(call.args) != 1 or call.keywords:
+        return False
+    target = call.args[0]
+    return script.kind(target) is Kind.DTYPE or (isinstance(target, ast.Attribute) and target.attr == "dtype")
+
+
+def _is_local(script: Script, owner: ast.expr) -> bool:
+    """Whether a container was made by the same function: nobody sees it change."""
+    if not isinstance(owner, ast.Name):
+        return False
+    found = script.definitions(owner)
+    scope = script.function(owner)
+    made = (ast.List, ast.Dict, ast.ListComp, ast.Set)
+    return bool(found) and all(each.scope.node is scope and isinstance(each.value, made) for each in found)
+
+
+def _is_tensor(script: Script, owner: ast.expr) -> bool:
+    while isinstance(owner, ast.Subscript):
+        owner = owner.value
+    return script.kind(owner) in (Kind.TENSOR, Kind.BATCH) or _is_local(script, owner)
+
+
+def _is_autocast(script: Script, context: ast.expr) -> bool:
+    if not isinstance(context, ast.Call):
+        return False
+    name = script.qualname(context.func) or ""
+    silent = ("torch.autocast", "torch.amp.autocast", "torch.no_grad", "torch.enable_grad")
+    return (
+        name in silent or name.startswith("torch.cuda.amp.autocast") or script.runtime_name(context.func) == "autocast"
+    )

@@ -1,0 +1,208 @@
+"""The function that a step becomes: which names go in and out, where it stands, and what is left in the loop."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autoaccel.analysis.definite_assignment import is_bound
+from autoaccel.analysis.name_lookups import reads_any_name
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.syntax_index import position
+from autoaccel.edits import Code, Edit, InsertBefore, RemoveStatement, literal
+from autoaccel.pytorch.introspection import name_looked_up
+from autoaccel_codemods.captured_step.problems import DeclinedError
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.syntax_index import Loop
+    from autoaccel_codemods.captured_step.region import Region
+
+_PLAIN_NUMBERS = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lifted:
+    """A region as a function of `parameters` that returns `results`, above `anchor`."""
+
+    region: Region
+    parameters: tuple[str, ...]
+    results: tuple[str, ...]
+    anchor: Loop
+
+
+def plan(script: Script, region: Region) -> Lifted:
+    """Raises `DeclinedError`."""
+    if isinstance(script.parent(region.scope), ast.ClassDef) and _names_class(region):
+        raise DeclinedError("`super` does not mean the same in a function of its own")
+    if script.enclosing_class(region.loop) is not None and script.function(region.loop) is None:
+        raise DeclinedError("the loop stands in the body of a class")
+    if reads_any_name(script):
+        raise DeclinedError("names may be looked up while the program runs")
+    names = [part for each in region.statements for part in ast.walk(each) if isinstance(part, ast.Name)]
+    names.sort(key=position)
+    stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
+    _refuse_shared(script, region, stored)
+    in_loop = {
+        part.id
+        for part in ast.walk(region.loop)
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and part not in names
+    }
+    carried = {each.id for each in names if each.id in stored and _comes_from_outside(script, region, each)}
+    _refuse_carried(script, region, names, carried)
+    read = {each.id for each in names if isinstance(each.ctx, ast.Load) and each.id not in stored}
+    parameters = tuple(dict.fromkeys(each.id for each in names if each.id in carried | (read & in_loop)))
+    for each in names:
+        if each.id in parameters and script.kind(each) in _PLAIN_NUMBERS:
+            raise DeclinedError(f"`{each.id}` is a number that changes from step to step")
+    results = tuple(each for each in _in_order(names) if each in carried or _is_read_later(script, region, each))
+    return Lifted(region, parameters, results, _anchor(script, region))
+
+
+def edits(script: Script, lifted: Lifted) -> Iterator[Edit]:
+    """The function above the loop, its call in the loop, and the statements gone from there."""
+    region = lifted.region
+    name = script.free_name("train_step", "training_step")
+    yield InsertBefore(lifted.anchor, Code(literal(_function(script, lifted, name))))
+    first, *others = region.statements
+    target = f"{', '.join(lifted.results)} = " if lifted.results else ""
+    lines = [f"{target}{name}({', '.join(lifted.parameters)})"]
+    for each in region.shown:
+        lines += _dedented(script, each.lineno, each.end_lineno or each.lineno)
+    yield InsertBefore(first, Code(literal("\n".join(lines))), below_comments=True)
+    yield from (RemoveStatement(each, moved=True) for each in (first, *others, *region.shown))
+
+
+def _function(script: Script, lifted: Lifted, name: str) -> str:
+    trained = (*lifted.region.models, lifted.region.optimizer)
+    decorator = f"@{script.accel}.step({', '.join(script.source(each) for each in trained)})"
+    lines = [decorator, f"def {name}({', '.join(lifted.parameters)}):", *_body(script, lifted.region)]
+    if lifted.results:
+        lines.append(f"    return {', '.join(lifted.results)}")
+    return "\n".join(lines)
+
+
+def _body(script: Script, region: Region) -> Iterator[str]:
+    """The text of the statements with its comments, at the indentation of a function's body."""
+    shown = {line for each in region.shown for line in range(each.lineno, (each.end_lineno or each.lineno) + 1)}
+    first, last = region.statements[0].lineno, region.statements[-1].end_lineno or 0
+    for number, line in enumerate(_dedented(script, first, last), first):
+        if number not in shown:
+            yield f"    {line}" if line.strip() else ""
+
+
+def _dedented(script: Script, first: int, last: int) -> Iterator[str]:
+    """The lines from one to another, without the indentation of the first."""
+    lines = script.text.splitlines()[first - 1 : last]
+    indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
+    return (line[len(indent) :] if line.startswith(indent) else line.lstrip() for line in lines)
+
+
+def _names_class(region: Region) -> bool:
+    return any(
+        isinstance(part, ast.Name) and part.id in ("super", "__class__")
+        for each in region.statements
+        for part in ast.walk(each)
+    )
+
+
+def _refuse_shared(script: Script, region: Region, stored: set[str]) -> None:
+    """Names that the step binds are its own and those of the loop around it."""
+    outward: list[ast.Global | ast.Nonlocal] = [*script.find(ast.Global), *script.find(ast.Nonlocal)]
+    for each in outward:
+        if shared := stored.intersection(each.names):
+            raise DeclinedError(f"`{min(shared)}` is a name that other functions see")
+    for around in script.ancestors(region.loop):
+        if isinstance(around, ast.Try | ast.TryStar):
+            after = (part for each in (*around.handlers, *around.finalbody) for part in ast.walk(each))
+            if any(isinstance(part, ast.Name) and part.id in stored for part in after):
+                raise DeclinedError("what handles an exception reads what the step had computed by then")
+    for part in (part for held in (*region.statements, *region.shown) for part in ast.walk(held)):
+        if isinstance(part, ast.Constant | ast.JoinedStr) and part.lineno != part.end_lineno:
+            raise DeclinedError("a text of several lines stands in it")
+    first, last = region.statements[0], region.statements[-1]
+    lines = script.text.splitlines()
+    starts = [each.lineno for each in script.block(first)]
+    ends = [each.end_lineno for each in script.block(first)[:-1]]
+    if region.loop.lineno == first.lineno or any(one == other for one, other in zip(starts[1:], ends, strict=True)):
+        raise DeclinedError("several statements stand on one line")
+    if "\\" in "".join(line.rstrip()[-1:] for line in lines[first.lineno - 1 : last.end_lineno]):
+        raise DeclinedError("a line of it goes on after a backslash")
+    if region.scope is script.tree:
+        for name in sorted(stored):
+            if problem := name_looked_up(script, name, public=True):
+                raise DeclinedError(f"`{name}`: {problem}")
+
+
+def _inside(script: Script, region: Region, node: ast.AST) -> bool:
+    return any(node is each or script.inside(node, each) for each in region.statements)
+
+
+def _comes_from_outside(script: Script, region: Region, name: ast.Name) -> bool:
+    """Whether a name that the step binds has its value from elsewhere, or from the step before, where it is read."""
+    added = isinstance(parent := script.parent(name), ast.AugAssign) and parent.target is name
+    if isinstance(name.ctx, ast.Store) and not added:
+        return False
+    found = script.reaching_definitions.before_addition(name) if added else script.definitions(name)
+    place = (name.lineno, name.col_offset)
+    return not found or any(
+        not _inside(script, region, each.node)
+        or (getattr(each.node, "end_lineno", 0), getattr(each.node, "end_col_offset", 0)) > place
+        for each in found
+    )
+
+
+def _is_read_later(script: Script, region: Region, name: str) -> bool:
+    """Whether a name that the step binds is read, deleted or added to outside of it, in whatever scope may see it."""
+    for other in script.find(ast.Name):
+        if other.id != name or _inside(script, region, other):
+            continue
+        added = isinstance(parent := script.parent(other), ast.AugAssign) and parent.target is other
+        if isinstance(other.ctx, ast.Store) and not added:
+            continue
+        if isinstance(other.ctx, ast.Del) or added:
+            return True
+        found = script.definitions(other)
+        if not found or any(_inside(script, region, each.node) for each in found):
+            return True
+    return False
+
+
+def _refuse_carried(script: Script, region: Region, names: Sequence[ast.Name], carried: set[str]) -> None:
+    """What one step hands to the next has the autograd graph that a replay's results have not."""
+    for each in names:
+        if each.id not in carried or isinstance(each.ctx, ast.Store):
+            continue
+        if any(_inside(script, region, known.node) for known in script.definitions(each)):
+            raise DeclinedError(f"`{each.id}` is carried from step to step")
+
+
+def _in_order(names: Sequence[ast.Name]) -> list[str]:
+    return list(dict.fromkeys(each.id for each in names if isinstance(each.ctx, ast.Store)))
+
+
+def _anchor(script: Script, region: Region) -> Loop:
+    """The outermost loop of the scope above which the models and the optimizer are there, and stay the same in it."""
+    trained = (*region.models, region.optimizer)
+    found = None
+    for loop in script.loops(region.statements[0]):
+        if any(_is_stored(script, loop, each) for each in trained):
+            break
+        if all(is_bound(script, region.scope, loop, each) for each in trained):
+            found = loop
+    if found is None:
+        raise DeclinedError("its model and its optimizer may not be there before the loop")
+    return found
+
+
+def _is_stored(script: Script, loop: Loop, expression: ast.expr) -> bool:
+    """Whether a loop binds what an expression reads."""
+    texts = {script.source(part) for part in ast.walk(expression) if isinstance(part, ast.Name | ast.Attribute)}
+    return any(
+        isinstance(part, ast.Name | ast.Attribute)
+        and isinstance(part.ctx, ast.Store | ast.Del)
+        and script.source(part) in texts
+        for part in ast.walk(loop)
+    )

@@ -1,0 +1,88 @@
+"""What the loop does with what a step hands out: the results of a replay have values, but no autograd graph."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from autoaccel.library_models.graph_operations import ENDING_ATTRIBUTES, ENDING_FUNCTIONS, ENDING_METHODS
+from autoaccel.library_models.library_values import RUNNING_TOTALS
+from autoaccel_codemods.captured_step.problems import DeclinedError
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel_codemods.captured_step.lifting import Lifted
+
+_CONVERTING = frozenset({"float", "int", "bool", "len"})
+_BARE_FIELD = re.compile(r"\{\w*\}")
+
+
+def refuse(script: Script, lifted: Lifted) -> None:
+    """Raises `DeclinedError` where a result may be used for more than its value."""
+    inside = {part for each in lifted.region.statements for part in ast.walk(each)}
+    for name in script.find(ast.Name):
+        if name.id not in lifted.results or name in inside or not isinstance(name.ctx, ast.Load):
+            continue
+        found = script.definitions(name)
+        if found and not any(each.node in inside for each in found):
+            continue
+        if not _is_value_only(script, name):
+            raise DeclinedError(f"`{name.id}` is used for more than its value in line {name.lineno}")
+
+
+def _is_value_only(script: Script, read: ast.expr) -> bool:
+    """Whether a read of a tensor ends in a number, or in a tensor that has no graph."""
+    parent = script.parent(read)
+    match parent:
+        case ast.Attribute(attr=name):
+            around = script.parent(parent)
+            if isinstance(around, ast.Call) and around.func is parent:
+                return name in ENDING_METHODS or _takes_indices(script, around, name) or _is_view(script, around, name)
+            return name in ENDING_ATTRIBUTES
+        case ast.Call(func=ast.Name(id=name) as function) if read in parent.args:
+            return name in _CONVERTING and not script.definitions(function)
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format")):
+            return not _BARE_FIELD.search(text)
+        case ast.Call() if read in parent.args:
+            name = script.qualname(parent.func) or ""
+            if script.runtime_name(parent.func) == "item":
+                return True
+            return name in ENDING_FUNCTIONS or _takes_indices(script, parent, name.removeprefix("torch."))
+        case ast.FormattedValue(format_spec=spec):
+            return spec is not None
+        case ast.AugAssign(target=target, value=value) if value is read:
+            return any(each.name in RUNNING_TOTALS for each in script.values(target))
+        case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod()):
+            return True
+        case ast.Tuple():
+            around = script.parent(parent)
+            return isinstance(around, ast.BinOp) and around.right is parent and _is_text(around.left)
+        case ast.Compare():
+            return all(not isinstance(each, ast.Is | ast.IsNot | ast.In | ast.NotIn) for each in parent.ops)
+        case _:
+            return False
+
+
+def _takes_indices(script: Script, call: ast.Call, name: str) -> bool:
+    """`_, predicted = output.max(1)`, `output.max(1)[1]`: of values and indices the indices alone."""
+    if name not in ("max", "min", "topk", "sort"):
+        return False
+    match script.parent(call):
+        case ast.Subscript(slice=ast.Constant(value=1)):
+            return True
+        case ast.Assign(targets=[ast.Tuple(elts=[ast.Name() as values, ast.Name()])]):
+            return not any(script.uses(each) for each in script.definitions(values)) or values.id == "_"
+        case _:
+            return False
+
+
+def _is_view(script: Script, call: ast.Call, name: str) -> bool:
+    """A step on the way: `loss.mean().item()`, `output.data.max(1)`."""
+    return name in ("mean", "sum", "squeeze", "view", "reshape", "cpu", "abs", "exp", "clone") and _is_value_only(
+        script, call
+    )
+
+
+def _is_text(expression: ast.expr) -> bool:
+    return isinstance(expression, ast.Constant) and isinstance(expression.value, str)

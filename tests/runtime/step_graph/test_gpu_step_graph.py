@@ -1,0 +1,83 @@
+"""Captured steps on a CUDA device. `pytest -m gpu`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from autoaccel import runtime as accel
+from autoaccel.runtime.step_graph import step_controller
+
+pytestmark = pytest.mark.gpu
+
+
+def network() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(16, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 4)).cuda()
+
+
+def step_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> Callable[..., torch.Tensor]:
+    def train_step(images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(images), labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        return loss
+
+    return train_step
+
+
+def train(step: Callable[..., torch.Tensor], steps: int) -> list[float]:
+    torch.cuda.manual_seed(1)
+    losses = []
+    for number in range(steps):
+        generator = torch.Generator().manual_seed(number)
+        size = 10 if number % 20 == 19 else 64
+        images, labels = torch.randn(size, 16, generator=generator), torch.randint(0, 4, (size,), generator=generator)
+        losses.append(step(images.cuda(), labels.cuda()).item())
+    return losses
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    lines: list[str] = []
+    monkeypatch.setenv("AUTOACCEL_REMEMBER", "off")
+    monkeypatch.setenv("AUTOACCEL_CUDA_GRAPHS", "on")
+    monkeypatch.setattr(
+        step_controller, "note", lambda topic, decision: lines.append(f"{decision.value}: {decision.reason}")
+    )
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("make", "settings"),
+    [(torch.optim.SGD, {"lr": 0.05, "momentum": 0.9}), (torch.optim.Adam, {"lr": 1e-3, "fused": True})],
+)
+def test_it_trains_bit_for_bit_the_same(told: list[str], make: Any, settings: dict[str, Any]) -> None:
+    plain = network()
+    model = copy.deepcopy(plain)
+    want = train(step_of(plain, optimizer := make(plain.parameters(), **settings)), 300)
+    assert optimizer.state
+    optimizer = make(model.parameters(), **settings)
+    assert train(accel.step(model, optimizer)(step_of(model, optimizer)), 300) == want
+    for one, other in zip(model.state_dict().values(), plain.state_dict().values(), strict=True):
+        assert torch.equal(one, other)
+    assert told[-1].startswith("a graph")
+
+
+def test_what_cannot_be_captured_runs_on(told: list[str]) -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    inner = step_of(model, optimizer)
+
+    def train_step(images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        loss = inner(images, labels)
+        return loss if loss.item() > 0 else -loss
+
+    assert len(train(accel.step(model, optimizer)(train_step), 50)) == 50
+    assert told[-1] == "False: it reads values on the host"
