@@ -50,10 +50,10 @@ def table_text(rules: Sequence[Rule]) -> str:
 
 def table_markdown(rules: Iterable[Rule], pages: str | None = None) -> str:
     """The table of the README; names link to the rules' pages in the folder `pages`."""
-    lines = ["| rule | tier | what it does |", "|---|---|---|"]
+    lines = ["rule | tier | what it does", "---|---|---"]
     for rule in rules:
         name = rule.name if pages is None else f"[{rule.name}]({pages}{rule.name}.md)"
-        lines.append(f"| {rule.code} {name} | {rule.tier.label} | {rule.summary.replace('|', chr(92) + '|')} |")
+        lines.append(f"{rule.code} {name} | {rule.tier.label} | {rule.summary.replace('|', chr(92) + '|')}")
     return "\n".join(lines) + "\n"
 
 
