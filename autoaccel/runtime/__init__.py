@@ -13,6 +13,7 @@ script.
     loading            `prefetch`, `num_workers` and `pin_memory`: batches before the loop asks for them
     in_memory          `in_memory`: batches of data in memory, looked up whole; `prefetch` uses it as well
     running_total      `total` and `item`: sums that are kept on the device until they are read
+    distributed        `device`, `distribute`, `save`, `first` and `agreed`: the same training by several processes
     optim              `optimizer`: all parameters updated in one kernel, where that is faster
     trial              A/B trials over the script's own steps, and what later runs are told of them
     environment        what the user asked for by AUTOACCEL_*, and the log of what was decided
@@ -25,6 +26,7 @@ script.
 from .amp.autocast import autocast
 from .amp.grad_scaler import grad_scaler
 from .compile.in_place_compile import compile  # noqa: A004 - scripts say accel.compile
+from .distributed import agreed, device, distribute, first, save
 from .in_memory.whole_batches import in_memory
 from .loading.loader_settings import num_workers, pin_memory
 from .loading.prefetcher import prefetch
@@ -33,9 +35,13 @@ from .optim.optimizer import optimizer
 from .running_total import item, total
 
 __all__ = [
+    "agreed",
     "autocast",
     "compile",
     "decisions",
+    "device",
+    "distribute",
+    "first",
     "grad_scaler",
     "in_memory",
     "item",
@@ -43,5 +49,6 @@ __all__ = [
     "optimizer",
     "pin_memory",
     "prefetch",
+    "save",
     "total",
 ]
