@@ -33,6 +33,7 @@ from ..rng_state import RngState
 
 _BACKENDS: Final = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl", "xpu": "cpu:gloo,xpu:xccl"}
 _PATIENCE: Final = 600  # seconds that a rank waits for another one in the same operation
+_LATER: Final = timedelta(seconds=10)  # until torch gives up, which does not say which rank is missing
 _POLL: Final = 1e-4  # seconds
 _WORD: Final = 3.0  # seconds in which a rank that fails has left word
 _LOST: Final = re.compile(r"gloo|nccl|connection|timed? ?out|peer|socket|store", re.IGNORECASE)
@@ -136,7 +137,7 @@ class Group:
         except RuntimeError as failure:  # torch's own errors of connections are of this kind
             if not _LOST.search(str(failure)) or str(failure).startswith("rank "):
                 raise
-            if reason := self._word():
+            if reason := self._word() or ("imed out" in str(failure) and self.missing(place)):
                 raise RuntimeError(f"{reason}; this is rank {self.rank}, {place}") from failure
             raise
 
@@ -232,6 +233,7 @@ def _joined(kind: str) -> Group:
         store, rank, size = next(rendezvous("env://", timeout=min(limit, timedelta(seconds=120))))
     except (RuntimeError, ValueError) as failure:
         raise RuntimeError(_explained(failure)) from failure
+    limit += _LATER
     store.set_timeout(limit)
     own = PrefixStore("autoaccel", store)
     own.set(f"process/{rank}", f"{socket.gethostname()} {os.getpid()}")

@@ -23,6 +23,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from autoaccel import runtime as accel
+from autoaccel.runtime import devices
 from autoaccel.runtime.distributed import (
     batch_norm,
     global_view,
@@ -32,6 +33,8 @@ from autoaccel.runtime.distributed import (
     shares,
     views,
 )
+from autoaccel.runtime.environment import Decision
+from autoaccel.runtime.loading import loader_settings, managed_epoch
 from autoaccel.runtime.rng_state import RngState
 from tests.runtime.distributed import trainings
 
@@ -98,6 +101,15 @@ def verbs() -> None:
     found["declined"] = [_failure(function) for function in _declined(model)]
     loader: Any = DataLoader(TensorDataset(torch.arange(10.0)), 4, shuffle=True, num_workers=1)
     found["from workers"] = [batch.tolist() for (batch,) in accel.prefetch(loader, "cpu")]
+    with mock.patch.object(loader_settings, "worker_decision", return_value=Decision(rank() + 1, "a test")):
+        loader = DataLoader(TensorDataset(torch.arange(10.0)), 4, num_workers=accel.num_workers())
+    with mock.patch.object(devices, "accelerator", return_value=torch.device("cuda")):
+        found["workers"] = [int(loader.num_workers), managed_epoch.managed(loader)]
+    net = accel.compile(nn.Linear(1, 1))
+    found["compiled"] = [
+        accel.compile(model)._compiled_call_impl is not None,
+        accel.distribute(net)._compiled_call_impl is not None,
+    ]
     total = accel.total()
     total += accel.item(torch.ones(()))
     found["total"] = float(total)

@@ -170,6 +170,8 @@ def test_the_verbs_on_several_ranks(runs: Path) -> None:
     seen = ranks[0]
     assert all(seen[name] is True for name in ("device", "same object", "keys", "saved"))
     assert seen["name"] == "cpu" and seen["agreed"] == [True, False] and seen["total"] == 1
+    assert seen["workers"] == [1, False] and found(runs / "verbs 1")["workers"] == [1, True]
+    assert seen["compiled"] == [False, False] and found(runs / "verbs 1")["compiled"] == [True, True]
     assert sorted(value for batch in seen["from workers"] for value in batch) == list(map(float, range(10)))
 
 
