@@ -63,6 +63,8 @@ def distribute(model: _Model, shard: bool = False) -> _Model:
     own = vars(model).get("forward")
     if own is not None and getattr(own, "__func__", None) is not type(model).forward:
         raise RuntimeError(f"accel.distribute: the forward of this {type(model).__name__} was replaced by hand")
+    if any(isinstance(each, nn.Embedding | nn.EmbeddingBag) and each.sparse for each in model.modules()):
+        raise RuntimeError("accel.distribute: sparse gradients are not averaged; leave out sparse=True")
     place = devices.module_device(model)
     group = process_group.join("cpu" if place is None else place.type)
     random_draws.install()

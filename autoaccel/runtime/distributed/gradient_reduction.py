@@ -24,6 +24,8 @@ from . import process_group, views
 _COMPARED: Final = 3  # backward passes at whose beginning ranks compare their losses
 _SAME: Final = 1e-3  # of a loss: devices round otherwise
 
+_TWICE: Final = "gradients came out of sight of the backward pass; checkpoints in a model need use_reentrant=False"
+
 _reductions: list[weakref.ref[GradientReduction]] = []
 _passes = 0
 
@@ -89,7 +91,12 @@ def install() -> None:
             return original_backward(tensors, grad_tensors, retain_graph, create_graph, **options)
         _begin(tensors, inputs, create_graph, group)
         with group.naming_the_lost("in a backward pass"), views.computing(None):
-            return original_backward(tensors, grad_tensors, retain_graph, create_graph, **options)
+            try:
+                return original_backward(tensors, grad_tensors, retain_graph, create_graph, **options)
+            except RuntimeError as failure:
+                if "ready only once" not in str(failure):
+                    raise
+                raise RuntimeError(f"accel.distribute: {_TWICE}") from failure
 
     @functools.wraps(original_grad)
     def grad(outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - as scripts say it
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
 
 from autoaccel import runtime as accel
@@ -145,6 +146,14 @@ def _first_fails() -> None:
             raise FileExistsError("made before")
 
 
+class Reentrant(nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(2, 2)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return checkpoint(super().forward, x * self.bias, use_reentrant=True)
+
+
 def _declined(model: Any) -> Iterator[Callable[[], Any]]:
     x = torch.randn(4, 3, 6, 6)
     loss = model(x)[0].sum()
@@ -159,6 +168,9 @@ def _declined(model: Any) -> Iterator[Callable[[], Any]]:
     other: Any = nn.Linear(1, 1)
     other.forward = copy.copy
     yield lambda: accel.distribute(other)
+    yield lambda: accel.distribute(nn.Embedding(2, 2, sparse=True))
+    reentrant: Any = accel.distribute(Reentrant())
+    yield reentrant(torch.ones(4, 2, requires_grad=True)).sum().backward
 
 
 def starts(kind: str) -> None:
