@@ -16,7 +16,10 @@ from autoaccel import analysis, dataflow, library_models, measure, pytorch, rewr
 from autoaccel.measure import benching, observing, verifying
 
 # not as attributes of the runtime: `runtime.compile` is the verb
-PACKAGES = [import_module(f"autoaccel.runtime.{name}") for name in ("amp", "compile", "in_memory", "loading", "trial")]
+PACKAGES = [
+    import_module(f"autoaccel.runtime.{name}")
+    for name in ("amp", "compile", "distributed", "in_memory", "loading", "trial")
+]
 
 RULES = [
     import_module(f"autoaccel_codemods.{each.name}")

@@ -28,6 +28,7 @@ import torch
 from torch import nn
 
 from .. import devices
+from ..distributed.global_view import is_shared
 from ..environment import Decision, disabled, note, setting
 from ..execution_mode import is_distributed, is_traced
 from ..in_place_call import InPlaceCall, is_plain, stands_in
@@ -88,6 +89,9 @@ def _compilable(module: nn.Module) -> bool:
         torch.jit.ScriptModule,
         nn.DataParallel,
     )  # replicas share the attribute, and with it the first replica's parameters
+    if is_shared(module):
+        note(f"compile {type(module).__name__}", Decision(False, "ranks share its batches"))
+        return False
     return not wraps and is_plain(module) and not stands_in(module, _InPlace) and not isinstance(module, unfit)
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 from torch.utils.data import get_worker_info
 
 from .. import devices
+from ..distributed import process_group
 from ..environment import Decision, disabled, note, whole_number
 from .worker_count import Machine
 
@@ -53,6 +54,9 @@ def num_workers() -> WorkerCount:
         may choose another one.
     """
     decision = worker_decision()
+    if (group := process_group.current()) is not None:  # how many there are may show in what they draw
+        first = group.exchange([float(decision.value)], "at accel.num_workers()")[0]
+        decision = Decision(int(first[0]), "as many as the first rank has")
     note("num_workers", decision)
     return WorkerCount(decision.value)
 

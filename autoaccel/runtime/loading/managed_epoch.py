@@ -24,6 +24,7 @@ import torch
 from torch.utils import data
 
 from .. import devices
+from ..distributed import process_group
 from ..environment import disabled, whole_number
 from ..trial.ab_trial import TrialState
 from . import background_fetch, loader_settings, worker_count
@@ -63,7 +64,9 @@ def managed(loader: Any) -> bool:
 
     Not if the environment says how many workers there are, nor without an accelerator: there the CPUs train.
     """
-    if not chosen(loader) or whole_number("NUM_WORKERS") is not None or disabled("workers"):
+    # nothing is tried where ranks train together: each would find another time
+    alone = process_group.current() is None
+    if not alone or not chosen(loader) or whole_number("NUM_WORKERS") is not None or disabled("workers"):
         return False
     hashed: Any = type(loader).__hash__
     streams = (data.IterableDataset, getattr(data, "MapDataPipe", data.IterableDataset))  # which cannot change hands

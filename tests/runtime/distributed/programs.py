@@ -1,0 +1,338 @@
+"""What ranks run in the tests; each writes what it has found beside its output."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import os
+import random
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812 - as scripts say it
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, TensorDataset
+
+from autoaccel import runtime as accel
+from autoaccel.runtime import devices
+from autoaccel.runtime.distributed import (
+    batch_norm,
+    global_view,
+    gradient_reduction,
+    process_group,
+    row_independence,
+    shares,
+    views,
+)
+from autoaccel.runtime.environment import Decision
+from autoaccel.runtime.loading import loader_settings, managed_epoch
+from autoaccel.runtime.rng_state import RngState
+from tests.runtime.distributed import trainings
+
+
+def rank() -> int:
+    return int(os.environ.get("RANK", "0"))
+
+
+def write(found: Any) -> None:
+    Path(f"found.{rank()}").write_text(json.dumps(found))
+
+
+@contextmanager
+def doubles() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def train(names: list[str]) -> None:
+    """Every training: what it has observed, and why ranks did not share the batches of its models."""
+    found = {}
+    accel.device("cpu")
+    with doubles():
+        for name in names:
+            trainings.MODELS.clear()
+            log = trainings.TRAININGS[name]()
+            outcomes = [vars(each)["forward"]._independence for each in trainings.MODELS if "forward" in vars(each)]
+            found[name] = {"log": log, "problems": [each.problem for known in outcomes for each in known.values()]}
+        found["shares of one process"] = {"log": list(trainings.shares_of_one_process(2)), "problems": []}
+    write(found)
+
+
+# -- the verbs
+
+
+def verbs() -> None:
+    """Each verb once, in a program that sets no seed."""
+    random.seed(os.getpid())
+    np.random.seed(os.getpid() % 1000)
+    torch.manual_seed(os.getpid())
+    device = torch.device("cpu")
+    found: dict[str, Any] = {"device": accel.device(device) is device, "name": accel.device("cpu")}
+    print("one line")
+    os.system("echo of a child")
+    found["drawn"] = [random.random(), float(np.random.rand()), torch.rand(()).item()]
+    model = trainings.Net()
+    found["same object"] = accel.distribute(model) is model and type(model) is trainings.Net
+    found["keys"] = list(model.state_dict()) == list(trainings.Net().state_dict())
+    with accel.first():
+        with Path("order").open("a") as order:
+            order.write(f"{rank()}\n")
+        time.sleep(0.1)
+        found["in the block"] = [model(torch.ones(2, 3, 6, 6))[0].shape[0], _failure(lambda: accel.agreed(True))]
+        with accel.first():
+            accel.save({}, "in_the_block.pth")
+    found["seen after the block"] = len(Path("order").read_text().split())
+    found["agreed"] = [accel.agreed(rank() == 0), accel.agreed([rank()] if rank() else [])]
+    with mock.patch.object(torch, "save", _noting(torch.save)):
+        accel.save(model.state_dict(), "net.pth")
+        accel.save(model.state_dict(), Path("net.pth"), _use_new_zipfile_serialization=True)
+    found["saved"] = all(map(torch.equal, torch.load("net.pth").values(), model.state_dict().values()))
+    found["failures"] = [_failure(_save_nowhere), _failure(_first_fails)]
+    found["declined"] = [_failure(function) for function in _declined(model)]
+    loader: Any = DataLoader(TensorDataset(torch.arange(10.0)), 4, shuffle=True, num_workers=1)
+    found["from workers"] = [batch.tolist() for (batch,) in accel.prefetch(loader, "cpu")]
+    with mock.patch.object(loader_settings, "worker_decision", return_value=Decision(rank() + 1, "a test")):
+        loader = DataLoader(TensorDataset(torch.arange(10.0)), 4, num_workers=accel.num_workers())
+    with mock.patch.object(devices, "accelerator", return_value=torch.device("cuda")):
+        found["workers"] = [int(loader.num_workers), managed_epoch.managed(loader)]
+    net = accel.compile(nn.Linear(1, 1))
+    found["compiled"] = [
+        accel.compile(model)._compiled_call_impl is not None,
+        accel.distribute(net)._compiled_call_impl is not None,
+    ]
+    total = accel.total()
+    total += accel.item(torch.ones(()))
+    found["total"] = float(total)
+    write(found)
+
+
+def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
+    def save(*args: Any, **kwargs: Any) -> None:
+        with Path("saves").open("a") as saves:
+            saves.write(f"{rank()}\n")
+        function(*args, **kwargs)
+
+    return save
+
+
+def _failure(function: Callable[[], Any]) -> str:
+    try:
+        function()
+    except Exception as failure:
+        return f"{type(failure).__name__}: {failure}"
+    return ""
+
+
+def _save_nowhere() -> None:
+    accel.save({}, Path("nowhere") / "net.pth")
+
+
+def _first_fails() -> None:
+    with accel.first():
+        with Path("blocks").open("a") as blocks:
+            blocks.write(f"{rank()}\n")
+        if rank() == 0:
+            raise FileExistsError("made before")
+
+
+class Reentrant(nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(2, 2)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return checkpoint(super().forward, x * self.bias, use_reentrant=True)
+
+
+def _declined(model: Any) -> Iterator[Callable[[], Any]]:
+    x = torch.randn(4, 3, 6, 6)
+    loss = model(x)[0].sum()
+    weight = model.out.weight
+    yield lambda: torch.autograd.grad(loss, weight, retain_graph=True)
+    yield lambda: loss.backward(create_graph=True)
+    yield lambda: loss.backward(inputs=[weight])
+    yield lambda: accel.distribute(nn.Linear(1, 1), shard=True)
+    handle = weight.register_hook(torch.zeros_like)
+    yield loss.backward
+    handle.remove()
+    other: Any = nn.Linear(1, 1)
+    other.forward = copy.copy
+    yield lambda: accel.distribute(other)
+    yield lambda: accel.distribute(nn.Embedding(2, 2, sparse=True))
+    reentrant: Any = accel.distribute(Reentrant())
+    yield reentrant(torch.ones(4, 2, requires_grad=True)).sum().backward
+
+
+def starts(kind: str) -> None:
+    """Starts that fail, as rank 0 sees them."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        os.environ.update(WORLD_SIZE="2", RANK="0", LOCAL_RANK="0")
+        if kind != "by hand":
+            os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(other.getsockname()[1]))
+        if kind == "alone":
+            other.close()
+        if kind == "own group":
+            os.environ.update(WORLD_SIZE="1", MASTER_PORT="0")
+            torch.distributed.init_process_group("gloo")
+            os.environ["WORLD_SIZE"] = "2"
+        write(_failure(lambda: accel.device("cpu")))
+
+
+# -- checkpoints
+
+
+def checkpointed(load: str, save: str) -> None:
+    """Half of a training, from a checkpoint to a checkpoint; torch's and the script's own names of things."""
+    accel.device("cpu")
+    with doubles():
+        torch.manual_seed(11)
+        model: Any = accel.distribute(trainings.Net())
+        optimizer = torch.optim.Adam(model.parameters(), 1e-2, eps=1e-3)
+        if load:
+            state = torch.load(load)
+            model.load_state_dict(state["model"])
+            optimizer.load_state_dict(state["optimizer"])
+        torch.manual_seed(12)
+        log = []
+        for x, y in trainings.images(27):
+            loss = F.cross_entropy(model(x)[0], y)
+            trainings.step(optimizer, loss)
+            log.append(loss.item())
+        if save:
+            accel.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, save)
+    write(log)
+
+
+# -- planted faults
+
+
+def faults() -> None:
+    """Trainings with one mechanism switched off at a time, and a check of rows that sees nothing."""
+    accel.device("cpu")
+    found: dict[str, Any] = {}
+    with doubles():
+        for name, (training, patches) in _faults().items():
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(mock.patch.object(row_independence, "_close", _same_shape))
+                stack.enter_context(mock.patch.object(RngState, "__eq__", return_value=True))
+                for each in patches:
+                    stack.enter_context(each)
+                try:
+                    found[name] = [training, trainings.TRAININGS[training]()]
+                except RuntimeError as failure:
+                    found[name] = [training, str(failure)]
+            gradient_reduction._reductions.clear()
+            gradient_reduction._passes = 0
+    write(found)
+
+
+def _same_shape(one: torch.Tensor, two: torch.Tensor) -> bool:
+    return one.shape == two.shape
+
+
+def _faults() -> dict[str, tuple[str, list[Any]]]:
+    def local(rows: Any, mean: Any, var: Any, weight: Any, bias: Any, momentum: float, eps: float) -> Any:
+        return torch.batch_norm(rows, weight, bias, mean, var, True, momentum, eps, False)
+
+    def padded(ctx: Any, gradient: Any) -> Any:
+        whole = gradient.new_zeros((ctx.rows.count, *gradient.shape[1:]))
+        whole[ctx.rows.first : ctx.rows.first + ctx.rows.own] = gradient
+        return whole, None, None, None
+
+    prepare = gradient_reduction.GradientReduction.prepare
+    told: list[int] = []
+
+    def every_other(self: Any, roots: Any) -> None:
+        told.append(1)
+        if len(told) // 2 % 2:  # there are two models
+            prepare(self, roots)
+
+    patch = mock.patch.object
+    reduction = gradient_reduction.GradientReduction
+    return {
+        "nothing": ("everything", []),
+        "batch norm of each rank": ("everything", [patch(batch_norm, "_synchronized", local)]),
+        "random numbers of each rank": ("draws", [patch(views.Share, "batch_dim", lambda self, shape: None)]),
+        "gradients of each rank": ("gradient_penalty", [patch(reduction, "prepare", lambda self, roots: None)]),
+        "outputs without their factor": (
+            "two_shares",
+            [patch(shares.Gather, "backward", staticmethod(_own_rows))],
+        ),
+        "inputs without the other ranks": ("gan", [patch(shares.TakeRows, "backward", staticmethod(padded))]),
+        "one reduction for two backward passes": ("gan_in_parts", [patch(reduction, "prepare", every_other)]),
+        "checkpoints that compute all rows": (
+            "draws",
+            [patch(global_view._Recomputing, "__call__", lambda self: None)],
+        ),
+        "dependence unseen": ("centred", []),
+    }
+
+
+def _own_rows(ctx: Any, gradient: Any) -> Any:
+    return shares.take_rows(gradient, ctx.rows, ctx.dim), None, None, None
+
+
+def unshared_generators() -> None:
+    with mock.patch.object(process_group, "share_generators"):
+        torch.manual_seed(rank())
+        accel.device("cpu")
+    write([torch.rand(()).item(), RngState() == RngState()])
+
+
+def unsilenced() -> None:
+    with mock.patch.object(process_group, "_silence"):
+        accel.device("cpu")
+    print("one line")
+
+
+# -- failures
+
+
+def failing(kind: str) -> None:
+    """A training of a few steps in which rank 1 does something else in the third."""
+    accel.device("cpu")
+    torch.manual_seed(0)
+    x, y = torch.randn(8, 4), torch.randint(0, 3, (8,))
+    if rank() == 1 and kind == "other data":
+        x = x + 1
+    if rank() == 1 and kind == "other labels":
+        y = 2 - y
+    model: Any = accel.distribute(nn.Sequential(nn.Linear(4, 3)))
+    for number in range(6):
+        there = rank() == 1 and number == 3
+        if there and kind == "raises":
+            raise ValueError("the third step\nand more")
+        if there and kind == "is killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if there and kind == "stops early":
+            break
+        if there and kind == "exits":
+            raise SystemExit(3)
+        if there and kind == "draws more":
+            torch.rand(1)
+        if there and kind == "skips":
+            model.eval()
+            model(x)
+        if there and kind == "sleeps":
+            time.sleep(4)
+        loss: Any = F.cross_entropy(model(x[: 7 if there and kind == "fewer rows" else 8]), y)
+        if there and kind == "raises backward":
+            loss.register_hook(_raise)
+        loss.backward()
+    print("done")
+
+
+def _raise(gradient: Any) -> None:
+    raise ValueError("backward")

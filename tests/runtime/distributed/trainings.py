@@ -1,0 +1,333 @@
+"""Small trainings that use the runtime's verbs by hand, to be run by one process and by several.
+
+Each returns what it has observed: losses, metrics, and the sums of what was learned.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - as scripts say it
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, TensorDataset
+
+from autoaccel import runtime as accel
+
+Log = list[float]
+MODELS: list[nn.Module] = []  # of the training that runs
+TRAININGS: dict[str, Callable[[], Log]] = {}
+
+
+def training(function: Callable[[], Log]) -> Callable[[], Log]:
+    TRAININGS[function.__name__] = function
+    return function
+
+
+def distributed(model: nn.Module) -> Any:
+    MODELS.append(model)
+    return accel.distribute(model)
+
+
+def images(rows: int = 43, batch: int = 8) -> DataLoader[Any]:
+    """The last batch is uneven: 3 rows."""
+    return DataLoader(TensorDataset(torch.randn(rows, 3, 6, 6), torch.randint(0, 5, (rows,))), batch, shuffle=True)
+
+
+def learned(*models: nn.Module) -> Log:
+    return [value.double().abs().sum().item() for model in models for value in model.state_dict().values()]
+
+
+def step(optimizer: torch.optim.Optimizer, *losses: Any) -> None:
+    optimizer.zero_grad()
+    for loss in losses:
+        loss.backward()
+    optimizer.step()
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.drop = nn.Dropout(0.3)
+        self.out = nn.Linear(288, 5)
+        self.embed = nn.Linear(288, 16)
+        self.unused = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x = self.drop(F.relu(self.norm(self.conv(x))).flatten(1))
+        return self.out(x), self.embed(x)
+
+    def encode(self, x: torch.Tensor) -> torch.Tensor:
+        return F.relu(self.conv(x)).flatten(1)
+
+
+@training
+def everything() -> Log:
+    """A loss over all pairs, L2, batch norm, dropout, accumulation, clipping, schedule, evaluation, early stopping."""
+    torch.manual_seed(1)
+    data = images()
+    model = distributed(Net())
+    optimizer = torch.optim.SGD(model.parameters(), 0.05, momentum=0.9)
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 5, 0.7)
+    log, best = [], 1e9
+    for _ in range(3):
+        model.train()
+        correct = 0
+        for number, (x, y) in enumerate(data):
+            out, embedded = model(x)
+            z = F.normalize(embedded)
+            same = (y[:, None] == y[None]).to(z.dtype)
+            loss = F.cross_entropy(out, y) + 0.1 * F.binary_cross_entropy_with_logits(z @ z.t() * 5, same)
+            loss = loss + 1e-3 * sum(each.pow(2).sum() for each in model.parameters())
+            (loss / 2).backward()
+            if number % 2:
+                log.append(torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5).item())
+                optimizer.step()
+                optimizer.zero_grad()
+                schedule.step()
+            correct += int((out.argmax(1) == y).sum().item())
+            log.append(loss.item())
+        model.eval()
+        with torch.no_grad():
+            value = sum(F.cross_entropy(model(x)[0], y, reduction="sum").item() for x, y in data) / 43
+        log += [value, float(correct), optimizer.param_groups[0]["lr"]]
+        best = min(best, value)
+        if value > best * 1.02:
+            break
+    return log + learned(model)
+
+
+@training
+def summed_loss() -> Log:
+    """A sum over samples, AdamW, a layer that the loss never reaches: its gradient stays None.
+
+    `eps` keeps Adam from dividing rounding errors by rounding errors, of which a bias before a batch norm has no more.
+    """
+    torch.manual_seed(2)
+    data = images()
+    model = distributed(Net())
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3, eps=1e-3, weight_decay=0.1)
+    log = []
+    for x, y in data:
+        loss = F.cross_entropy(model(x)[0], y, reduction="sum")
+        step(optimizer, loss)
+        log.append(loss.item())
+    assert model.unused.weight.grad is None and model.embed.weight.grad is None
+    return log + learned(model)
+
+
+def _gan() -> tuple[Any, Any, Any, Any]:
+    generator: Any = nn.Sequential(
+        nn.Linear(6, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 108), nn.Unflatten(1, (3, 6, 6))
+    )
+    critic = nn.Sequential(
+        nn.Conv2d(3, 4, 3, 2), nn.BatchNorm2d(4), nn.LeakyReLU(0.2), nn.Flatten(), nn.Dropout(0.3), nn.Linear(16, 1)
+    )
+    distributed(generator)
+    distributed(critic)
+    return generator, critic, torch.optim.SGD(generator.parameters(), 0.05), torch.optim.SGD(critic.parameters(), 0.05)
+
+
+@training
+def gan() -> Log:
+    """Two chained models; two forward passes before one backward pass."""
+    torch.manual_seed(3)
+    data = images()
+    generator, critic, step_g, step_c = _gan()
+    score, log = F.binary_cross_entropy_with_logits, []
+    for x, _ in data:
+        one, zero = torch.ones(len(x), 1), torch.zeros(len(x), 1)
+        fake = generator(torch.randn(len(x), 6))
+        loss = score(critic(x), one) + score(critic(fake.detach()), zero)
+        step(step_c, loss)
+        fooled = score(critic(fake), one)
+        step(step_g, fooled)
+        log += [loss.item(), fooled.item()]
+    return log + learned(generator, critic)
+
+
+@training
+def gan_in_parts() -> Log:
+    """Two forward passes, then two backward passes: plain DistributedDataParallel leaves the second unreduced."""
+    torch.manual_seed(4)
+    data = images()
+    generator, critic, step_g, step_c = _gan()
+    score, log = F.binary_cross_entropy_with_logits, []
+    for x, _ in data:
+        one, zero = torch.ones(len(x), 1), torch.zeros(len(x), 1)
+        fake = generator(torch.randn(len(x), 6))
+        real, made = score(critic(x), one), score(critic(fake.detach()), zero)
+        step(step_c, real, made)
+        for each in critic.parameters():
+            each.requires_grad_(False)
+        step(step_g, score(critic(fake), one))
+        for each in critic.parameters():
+            each.requires_grad_(True)
+        log += [real.item(), made.item()]
+    return log + learned(generator, critic)
+
+
+@training
+def gradient_penalty() -> Log:
+    """Gradients of inputs, and gradients of these."""
+    torch.manual_seed(5)
+    data = images()
+    critic = distributed(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(64, 1)))
+    optimizer = torch.optim.SGD(critic.parameters(), 0.05)
+    log = []
+    for x, _ in data:
+        x = x.clone().requires_grad_()
+        score = critic(x)
+        (slope,) = torch.autograd.grad(score.sum(), x, create_graph=True)
+        loss = score.mean() + (slope.flatten(1).norm(2, 1) - 1).pow(2).mean()
+        step(optimizer, loss)
+        log += [loss.item(), x.grad.abs().sum().item()]
+    return log + learned(critic)
+
+
+class Noisy(nn.Module):
+    """Draws in many ways, some of the batch, some not, one along another dimension, all of it once more backward."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encode = nn.Linear(108, 12)
+        self.position = nn.Parameter(torch.randn(4, 6))
+        self.attention = nn.MultiheadAttention(6, 2, dropout=0.2, batch_first=True)
+        self.drop = nn.Dropout(0.2)
+        self.decode = nn.Linear(24, 5)
+
+    def forward(self, x: torch.Tensor, scale: float = 1.0, *, names: list[str] | None = None) -> dict[str, Any]:
+        mean, spread = self.encode(x.flatten(1)).chunk(2, 1)
+        z = mean + torch.randn_like(spread) * spread * scale
+        z = z + torch.rand(len(x), 6) + torch.empty(len(x), 6).normal_() + torch.normal(mean.detach(), 1.0)
+        tokens = z[:, None] + self.drop(self.position)
+        tokens = F.dropout(tokens.transpose(0, 1), 0.1, self.training).transpose(0, 1)
+        tokens = tokens + self.attention(tokens, tokens, tokens, need_weights=False)[0]
+        tokens = checkpoint(self._block, tokens, use_reentrant=False)
+        kind = F.gumbel_softmax(tokens.mean(1), hard=True)
+        out = self.decode(F.alpha_dropout(tokens.flatten(1), 0.1, self.training))
+        assert names is None or len(names) == len(x)
+        penalty = self.position.pow(2).sum()
+        return {
+            "out": out,
+            "flat": tokens.flatten(0, 1),
+            "by time": tokens.transpose(0, 1),
+            "kind": kind,
+            "l2": penalty,
+        }
+
+    def _block(self, tokens: torch.Tensor) -> torch.Tensor:
+        return F.dropout1d(tokens.tanh(), 0.1, self.training) + torch.bernoulli(torch.full_like(tokens, 0.5))
+
+
+@training
+def draws() -> Log:
+    """Random numbers of all kinds inside of the model, in step with those outside."""
+    torch.manual_seed(6)
+    data = images()
+    model = distributed(Noisy())
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    log = []
+    for x, y in data:
+        out = model(x, 0.5, names=[str(each) for each in y.tolist()])
+        loss = F.cross_entropy(out["out"], y) + out["flat"].pow(2).mean() + out["by time"][1].abs().mean()
+        loss = loss + 0.1 * out["l2"] + (out["kind"] * torch.randn(len(x), 6)).sum()
+        step(optimizer, loss)
+        log += [loss.item(), torch.rand(()).item()]
+    return log + learned(model)
+
+
+class Centred(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x - x.mean(0))
+
+
+@training
+def centred() -> Log:
+    """A model that looks at the batch's mean."""
+    torch.manual_seed(10)
+    model = distributed(Centred(108, 5))
+    return [F.cross_entropy(model(x.flatten(1)), y).item() for x, y in images()]
+
+
+@training
+def not_by_rows() -> Log:
+    """What hangs on the whole batch is computed by every rank: the batch's mean, a batch along the second dimension,
+    dropout inside of `nn.LSTM`, another method than forward."""
+    torch.manual_seed(7)
+    data = images()
+
+    centred, recurrent, model = (
+        distributed(each) for each in (Centred(108, 5), nn.LSTM(18, 5, num_layers=2, dropout=0.3), Net())
+    )
+    optimizer = torch.optim.SGD([*centred.parameters(), *recurrent.parameters(), *model.parameters()], 0.1)
+    log = []
+    for x, y in data:
+        steps = x.reshape(len(x), 6, 18).transpose(0, 1)
+        out = centred(x.flatten(1)) + recurrent(steps)[0][-1] + model.encode(x)[:, :5]
+        loss = F.cross_entropy(out, y)
+        step(optimizer, loss)
+        log.append(loss.item())
+    return log + learned(centred, recurrent, model)
+
+
+@training
+def frozen_then_not() -> Log:
+    """Layers that begin to learn later, an average of the weights, and batches of fewer rows than there are ranks."""
+    torch.manual_seed(8)
+    data = images(batch=3)  # the last one has one row
+    model = distributed(nn.Sequential(nn.Flatten(), nn.Linear(108, 8), nn.ReLU(), nn.Linear(8, 5)))
+    average = copy.deepcopy(model)
+    model[1].requires_grad_(False)
+    log = []
+    for _ in range(2):
+        optimizer = torch.optim.SGD([each for each in model.parameters() if each.requires_grad], 0.1)
+        for x, y in data:
+            loss = F.cross_entropy(model(x), y)
+            step(optimizer, loss)
+            with torch.no_grad():
+                for mine, theirs in zip(average.parameters(), model.parameters(), strict=True):
+                    mine.lerp_(theirs, 0.1)
+                log += [loss.item(), F.cross_entropy(average(x), y).item()]
+        model[1].requires_grad_(True)
+    stored = io.BytesIO()
+    torch.save(model, stored)
+    stored.seek(0)
+    again: Any = torch.load(stored, weights_only=False)
+    assert type(again) is nn.Sequential and list(again.state_dict()) == ["1.weight", "1.bias", "3.weight", "3.bias"]
+    return [*log, *again(torch.ones(3, 108)).flatten().tolist(), *learned(model, average)]
+
+
+def shares_of_one_process(parts: int) -> Iterator[float]:
+    """The training of `two_shares`, by one process that computes each share of a batch by itself."""
+    torch.manual_seed(9)
+    data = images()
+    model: Any = nn.Sequential(nn.Flatten(), nn.Linear(108, 16), nn.Tanh(), nn.Linear(16, 5)).float()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    for x, y in data:
+        out = torch.cat([model(part) for part in x.float().tensor_split(parts)])
+        loss = F.cross_entropy(out, y)
+        step(optimizer, loss)
+        yield loss.item()
+    yield from (value.item() for each in model.parameters() for value in each.flatten())
+
+
+@training
+def two_shares() -> Log:
+    """Float32, to be held against the same shares in one process, bit for bit."""
+    torch.manual_seed(9)
+    data = images()
+    model = distributed(nn.Sequential(nn.Flatten(), nn.Linear(108, 16), nn.Tanh(), nn.Linear(16, 5)).float())
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    log = []
+    for x, y in data:
+        loss = F.cross_entropy(model(x.float()), y)
+        step(optimizer, loss)
+        log.append(loss.item())
+    return log + [value.item() for each in model.parameters() for value in each.flatten()]
