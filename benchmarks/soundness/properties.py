@@ -97,7 +97,8 @@ def said(texts: Texts, bounds: Bounds | None = None, only: Iterable[Path] | None
 
 def gained(texts: Texts, bounds: Bounds, full: dict[Path, Said]) -> list[str]:
     """The findings that are there only with lower bounds, or more exact: there are none, or a silence was taken for
-    a No. That one is less exact is right."""
+    a No. That one is less exact is right, and that AA303 stands where AA301 has gone: it is for steps that this leaves
+    alone, for whichever reason, and leans on none of its answers."""
     lower = said(texts, bounds, full)
     allowed = {path: {_without_tier(each): _tier(each) for each in found} for path, found in full.items()}
     return [
@@ -105,7 +106,12 @@ def gained(texts: Texts, bounds: Bounds, full: dict[Path, Said]) -> list[str]:
         for path in full
         for each in sorted(lower[path] - full[path])
         if _tier(each) < allowed[path].get(_without_tier(each), Tier.OPT_IN + 1)
+        and not (_is_of("AA303", each) and any(_is_of("AA301", lost) for lost in full[path] - lower[path]))
     ]
+
+
+def _is_of(code: str, said: str) -> bool:
+    return said.startswith(f"{code}@")
 
 
 def _without_tier(said: str) -> str:

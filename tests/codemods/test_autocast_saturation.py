@@ -9,7 +9,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from autoaccel.rewriting import engine  # noqa: E402
-from autoaccel_codemods import autocast  # noqa: E402
+from autoaccel.runtime import environment  # noqa: E402
+from autoaccel.runtime.amp import autocast, autocast_controller  # noqa: E402
+from autoaccel_codemods import autocast as autocast_rule  # noqa: E402
 
 SCRIPT = """\
 import torch
@@ -44,6 +46,16 @@ for step in range(300):
 """
 
 
+@pytest.fixture(autouse=True)
+def nothing_was_tried_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests in this process have decided precisions, met overflows and been warned of them."""
+    monkeypatch.setenv("AUTOACCEL_REMEMBER", "off")
+    monkeypatch.setattr(autocast_controller, "_controllers", {})
+    monkeypatch.setattr(autocast_controller, "_overflowed", set())
+    autocast._candidate.cache_clear()
+    environment.warn_once.cache_clear()
+
+
 def trained(text: str) -> float:
     names: dict[str, Any] = {}
     exec(compile(text, "script", "exec"), names)
@@ -52,7 +64,7 @@ def trained(text: str) -> float:
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])
 def test_low_precision_reaches_the_same_loss(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
-    result = engine.rewrite(SCRIPT, None, [autocast.RULE])
+    result = engine.rewrite(SCRIPT, None, [autocast_rule.RULE])
     assert result.applied
     expected = trained(SCRIPT)
     monkeypatch.setenv("AUTOACCEL_DISABLE", "all")

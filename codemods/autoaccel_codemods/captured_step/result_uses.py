@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.library_models.graph_operations import ENDING_ATTRIBUTES, ENDING_FUNCTIONS, ENDING_METHODS
 from autoaccel.library_models.library_values import RUNNING_TOTALS
+from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel_codemods.captured_step.problems import DeclinedError
 
 if TYPE_CHECKING:
@@ -79,9 +80,8 @@ def _takes_indices(script: Script, call: ast.Call, name: str) -> bool:
 
 def _is_view(script: Script, call: ast.Call, name: str) -> bool:
     """A step on the way: `loss.mean().item()`, `output.data.max(1)`."""
-    return name in ("mean", "sum", "squeeze", "view", "reshape", "cpu", "abs", "exp", "clone") and _is_value_only(
-        script, call
-    )
+    steps = RESHAPING | {"mean", "sum", "cpu", "abs", "exp", "clone"}
+    return name in steps and _is_value_only(script, call)
 
 
 def _is_text(expression: ast.expr) -> bool:
