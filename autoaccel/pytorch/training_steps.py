@@ -301,11 +301,12 @@ def _component(
     crossings: dict[ScopeNode, str],
 ) -> TrainingStep:
     converted = any(each.scaled and _by_runtime(script, each) for each in backwards) or _has_region(script, scopes)
-    return TrainingStep(script, tuple(backwards), tuple(steps), tuple(sorted(scopes, key=_line)), crossings, converted)
+    return TrainingStep(script, tuple(backwards), tuple(steps), tuple(sorted(scopes, key=_place)), crossings, converted)
 
 
-def _line(scope: ScopeNode) -> int:
-    return getattr(scope, "lineno", 0)
+def _place(scope: ScopeNode) -> tuple[int, int]:
+    """Line and column: lambdas may share a line."""
+    return getattr(scope, "lineno", 0), getattr(scope, "col_offset", 0)
 
 
 def _has_region(script: Script, scopes: frozenset[ScopeNode]) -> bool:

@@ -400,3 +400,12 @@ def test_the_device_is_said_in_words_that_are_bound_there() -> None:
         if isinstance(statement, ast.Assign) and found.source(statement).startswith("y")
     ]
     assert [device_expressions.visible_device(found, place) for place in places] == ["dev", "device", "device", None]
+
+
+def test_functions_on_one_line_come_in_its_order() -> None:
+    named = ", ".join(f"f{number}" for number in range(12))
+    made = ", ".join(["lambda: optimizer.step()"] * 12)
+    step = only(script(f"{named} = {made}"))
+    places = [(scope.lineno, scope.col_offset) for scope in step.scopes if isinstance(scope, ast.Lambda)]
+    assert len(places) == 12
+    assert places == sorted(places)

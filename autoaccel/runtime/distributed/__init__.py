@@ -6,7 +6,7 @@ Under one process every verb does nothing. The definition, what may differ and w
     global_view         `distribute`: a model of which each rank computes its rows, and hands back all of them
     row_independence    whether a model may be computed by rows, tried with a few of them
     shares              which rows a rank has; their way in and out, and that of their gradients
-    views               what part of a batch the code that runs now computes
+    batch_part          what part of a batch the code that runs now computes
     random_draws        random numbers inside of a model, drawn for the global batch
     batch_norm          batch normalisation by the statistics of the global batch
     gradient_reduction  gradients averaged by torch's own reducer

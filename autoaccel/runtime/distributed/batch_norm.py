@@ -13,7 +13,7 @@ import torch
 from torch import distributed as dist
 from torch.nn import functional
 
-from . import views
+from . import batch_part
 from .shares import sum_over_ranks
 
 
@@ -34,7 +34,7 @@ def install() -> None:
         momentum: float = 0.1,
         eps: float = 1e-5,
     ) -> torch.Tensor:
-        shared = training and views.rows() is not None
+        shared = training and batch_part.rows() is not None
         if shared and input.is_cuda:
             return _on_cuda(input, running_mean, running_var, weight, bias, momentum, eps)
         if shared:

@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 from .. import devices
 from ..environment import Decision, note
 from ..execution_mode import is_traced
-from . import batch_norm, gradient_reduction, process_group, random_draws, shares, views
+from . import batch_norm, batch_part, gradient_reduction, process_group, random_draws, shares
 from .row_independence import RowIndependence, examine
 from .shares import Rows
 
@@ -116,7 +116,7 @@ class GlobalForward:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         group = process_group.current()
         # a loader's worker; the block of accel.first(); part of a larger model; what is traced, to be used elsewhere
-        if group is None or group.is_apart() or views.current() is not None or is_traced():
+        if group is None or group.is_apart() or batch_part.current() is not None or is_traced():
             return self._forward(*args, **kwargs)
         self._calls += 1
         batch = _Batch(args, kwargs)
@@ -179,10 +179,10 @@ class GlobalForward:
 
     def _shared(self, batch: _Batch, found: RowIndependence) -> Any:
         rows = Rows(batch.count, self._group.rank, self._group.size)
-        share = views.Share(rows, found.draws)
+        share = batch_part.Share(rows, found.draws)
         with self._group.naming_the_lost(f"at call {self._calls} of {self._name}"):
             args, kwargs = batch.arguments(rows)
-            with views.computing(share):
+            with batch_part.computing(share):
                 result = self._forward(*args, **kwargs)
             leaves, form = pytree.tree_flatten(result)
             if len(leaves) != len(found.outputs):
@@ -198,16 +198,16 @@ class GlobalForward:
 class _Recomputing:
     """Lets what a checkpoint computes again in the backward pass be this rank's rows, as it was the first time."""
 
-    def __init__(self, share: views.Share) -> None:
+    def __init__(self, share: batch_part.Share) -> None:
         self._share = share
 
     def __call__(self) -> None:
-        views.enter(self._share)
+        batch_part.enter(self._share)
         torch.autograd.Variable._execution_engine.queue_callback(_whole_again)  # noqa: SLF001
 
 
 def _whole_again() -> None:
-    views.enter(None)
+    batch_part.enter(None)
 
 
 class _Batch:

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from ..execution_mode import in_backward
-from . import process_group, views
+from . import batch_part, process_group
 
 _COMPARED: Final = 3  # backward passes at whose beginning ranks compare their losses
 _SAME: Final = 1e-3  # of a loss: devices round otherwise
@@ -90,7 +90,7 @@ def install() -> None:
         if group is None or group.is_apart() or in_backward():
             return original_backward(tensors, grad_tensors, retain_graph, create_graph, **options)
         _begin(tensors, inputs, create_graph, group)
-        with group.naming_the_lost("in a backward pass"), views.computing(None):
+        with group.naming_the_lost("in a backward pass"), batch_part.computing(None):
             try:
                 return original_backward(tensors, grad_tensors, retain_graph, create_graph, **options)
             except RuntimeError as failure:
@@ -105,7 +105,7 @@ def install() -> None:
                 "accel.distribute: gradients that torch.autograd.grad gives of a model's parameters are those of one "
                 "rank; loss.backward() averages them"
             )
-        with views.computing(views.current()):  # as it is now, also after an exception
+        with batch_part.computing(batch_part.current()):  # as it is now, also after an exception
             return original_grad(outputs, inputs, *args, **kwargs)
 
     backward._autoaccel = True  # type: ignore[attr-defined]  # noqa: SLF001

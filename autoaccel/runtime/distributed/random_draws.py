@@ -16,7 +16,7 @@ from typing import Any, Final
 import torch
 from torch.nn import functional
 
-from . import views
+from . import batch_part
 from .shares import Rows
 
 _DROPOUTS: Final = ("dropout", "dropout1d", "dropout2d", "dropout3d")
@@ -53,7 +53,7 @@ def _replace(owner: Any, name: str, kind: Callable[..., Any]) -> None:
 
     @functools.wraps(original)
     def replaced(*args: Any, **kwargs: Any) -> Any:
-        view = views.current()
+        view = batch_part.current()
         return original(*args, **kwargs) if view is None else kind(original, view, *args, **kwargs)
 
     replaced._autoaccel = True  # type: ignore[attr-defined]  # noqa: SLF001
@@ -80,7 +80,7 @@ def _own(tensor: torch.Tensor, rows: Rows, dim: int) -> torch.Tensor:
 
 def _by_mask(
     original: Callable[..., Any],
-    view: views.View,
+    view: batch_part.View,
     input: torch.Tensor,  # noqa: A002 - torch's name
     p: float = 0.5,
     training: bool = True,
@@ -93,7 +93,7 @@ def _by_mask(
     return input.mul_(mask) if inplace else input * mask
 
 
-def _padded(original: Callable[..., Any], view: views.View, *args: Any, **kwargs: Any) -> Any:
+def _padded(original: Callable[..., Any], view: batch_part.View, *args: Any, **kwargs: Any) -> Any:
     """For what draws a number for each entry, whatever it is: this rank's rows stand among others."""
     shape = next((each.shape for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor)), None)
     if shape is None:
@@ -129,26 +129,26 @@ def _with(shape: torch.Size, dim: int, size: int) -> list[int]:
     return [size if each == dim else other for each, other in enumerate(shape)]
 
 
-def _factory(original: Callable[..., Any], view: views.View, *args: Any, **kwargs: Any) -> Any:
+def _factory(original: Callable[..., Any], view: batch_part.View, *args: Any, **kwargs: Any) -> Any:
     size = kwargs.pop("size", args)
     if len(size) == 1 and not isinstance(size[0], int):
         size = size[0]
     return _sized(view, size, lambda whole: original(whole, **kwargs))
 
 
-def _randint(original: Callable[..., Any], view: views.View, *args: Any, **kwargs: Any) -> Any:
+def _randint(original: Callable[..., Any], view: batch_part.View, *args: Any, **kwargs: Any) -> Any:
     *limits, size = (*args, kwargs.pop("size")) if "size" in kwargs else args
     return _sized(view, size, lambda whole: original(*limits, whole, **kwargs))
 
 
-def _sized(view: views.View, size: Any, draw: Callable[[list[int]], Any]) -> Any:
+def _sized(view: batch_part.View, size: Any, draw: Callable[[list[int]], Any]) -> Any:
     dim = view.batch_dim(tuple(size))
     if dim is None or view.rows is None:
         return draw(list(size))
     return _own(draw(_global(size, view.rows, dim)), view.rows, dim)
 
 
-def _like(original: Callable[..., Any], view: views.View, input: torch.Tensor, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
+def _like(original: Callable[..., Any], view: batch_part.View, input: torch.Tensor, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
     dim = view.batch_dim(input.shape)
     if dim is None or view.rows is None:
         return original(input, *args, **kwargs)
@@ -157,7 +157,9 @@ def _like(original: Callable[..., Any], view: views.View, input: torch.Tensor, *
     return drawn.requires_grad_(wanted)
 
 
-def _filling(original: Callable[..., Any], view: views.View, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+def _filling(
+    original: Callable[..., Any], view: batch_part.View, tensor: torch.Tensor, *args: Any, **kwargs: Any
+) -> Any:
     dim = view.batch_dim(tensor.shape)
     by_tensor = any(isinstance(each, torch.Tensor) for each in (*args, *kwargs.values()))
     if dim is None or view.rows is None or by_tensor:
@@ -167,7 +169,7 @@ def _filling(original: Callable[..., Any], view: views.View, tensor: torch.Tenso
 
 def _attention(
     original: Callable[..., Any],
-    view: views.View,
+    view: batch_part.View,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,

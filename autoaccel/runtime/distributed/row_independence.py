@@ -19,7 +19,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from ..rng_state import RngState
-from . import views
+from . import batch_part
 from .shares import Rows
 
 _TOLERANCE: Final = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 5e-2, torch.bfloat16: 5e-2}
@@ -36,7 +36,7 @@ class RowIndependence:
 
     problem: str = ""
     outputs: tuple[int | None, ...] = ()
-    draws: dict[views.Site, int | None] = field(default_factory=dict)
+    draws: dict[batch_part.Site, int | None] = field(default_factory=dict)
 
 
 Compute = Callable[[Rows | None], Any]
@@ -54,18 +54,18 @@ def examine(model: nn.Module, compute: Compute, rows: Rows) -> RowIndependence:
     with _put_back(model), torch.no_grad():
         state = RngState(cuda=True)
         before = _buffers(model)
-        whole_view = views.Whole()
+        whole_view = batch_part.Whole()
         try:
-            with views.computing(whole_view):
+            with batch_part.computing(whole_view):
                 whole = compute(None)
         except Exception as failure:  # whatever: then the script has to do it as it does alone
             return RowIndependence(f"a few rows of a batch alone fail: {_first_line(failure)}")
         drawn, left, kept = RngState(cuda=True), _buffers(model), _kept(model)
         state.restore()
         _restore(model, before)
-        share_view = views.Share(rows, {}, whole_view.draws)
+        share_view = batch_part.Share(rows, {}, whole_view.draws)
         try:
-            with views.computing(share_view):
+            with batch_part.computing(share_view):
                 share = compute(rows)
         except Exception as failure:
             return RowIndependence(f"a part of a batch fails: {_first_line(failure)}")
@@ -78,7 +78,7 @@ def examine(model: nn.Module, compute: Compute, rows: Rows) -> RowIndependence:
     return _compared(whole, share, rows, share_view.dims)
 
 
-def _compared(whole: Any, share: Any, rows: Rows, draws: dict[views.Site, int | None]) -> RowIndependence:
+def _compared(whole: Any, share: Any, rows: Rows, draws: dict[batch_part.Site, int | None]) -> RowIndependence:
     (all_of_it, structure), (own, same) = pytree.tree_flatten(whole), pytree.tree_flatten(share)
     if structure != same:
         return RowIndependence("the form of its outputs hangs on the number of rows")

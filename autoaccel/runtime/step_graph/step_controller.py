@@ -217,7 +217,10 @@ class StepController:
         return result
 
     def _anew(self, problem: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """Something is not as it was captured: another graph, if this one has served for a while."""
+        """Something is not as it was captured, such as the learning rate: another graph, if these have served a while.
+
+        A schedule by epochs is captured again, one by steps is left to plain steps for good.
+        """
         if self._replays < _WORTH * self._captures:
             self._stop(problem)
         self._drop()

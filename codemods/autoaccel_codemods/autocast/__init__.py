@@ -75,7 +75,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 
     In this order; what is in brackets serves the one above it:
         step_problems           whether the backwards and optimizer steps are in sight, and plain
-        blockers                what the script does about precision and gradients itself
+        [blockers]              what the script does about precision and gradients itself
         regions                 which statements run under autocast, and what of them has to stay out
         [hoists]                what of a statement gets a name of its own inside a region
         [backward_slice]        the statements that a loss is computed by

@@ -32,6 +32,7 @@ STEP_IN_LAMBDA: Final = "the optimizer steps in a lambda"
 LBFGS: Final = "LBFGS evaluates a closure several times"
 RUNS_ONCE: Final = "the step runs only once"
 OPTIMIZES_TENSORS: Final = "it optimizes tensors, not a model"
+CAPTURED: Final = "the step is captured in a graph"
 
 # -- What the script does about precision and gradients itself (`blockers`)
 
@@ -41,7 +42,6 @@ OWN_LOW_PRECISION: Final = "it chooses a low precision itself"
 OTHER_DEFAULT: Final = "the script chooses another default precision"
 CONVERTED_BY_METHOD: Final = "the model is converted with .{method}()"
 CONVERTED: Final = "the model is converted to another precision"
-CAPTURED: Final = "the step is captured in a graph"
 ANOMALY_DETECTION: Final = "anomaly detection would report scaled gradients"
 POLICY_GRADIENTS: Final = "policy gradients of small networks do not profit from low precision"
 OWN_GRADIENTS: Final = "{library} uses gradients or kernels of its own"
@@ -90,7 +90,7 @@ STEP_IN_OTHER_FUNCTION: Final = "backward and optimizer step are in different fu
 UNSURE_OPTIMIZERS: Final = "nothing shows that every path to the step makes its optimizers"
 REMADE_OPTIMIZERS: Final = "its optimizers are made anew on the way"
 
-# -- Where low precision would get to (`low_precision_flow` and the modules that serve it)
+# -- Where low precision would get to (`low_precision_flow`, `call_flow`, `expression_flow`, `storage_flow`)
 
 PRODUCT_OUTSIDE: Final = "a matrix product outside of the region needs one precision for both sides"
 NUMPY_COMPUTES: Final = "NumPy, which has no bfloat16, computes with it"

@@ -72,6 +72,7 @@ def _tensor(script: Script, call: ast.Call) -> Edits | str:
     if asked is not None and not plain and script.values(asked).kinds != {Kind.BOOL}:
         return "`requires_grad` may not be a bool"
     known = origin(script, tensor)
+    # A tensor that others know is not made to require gradients: that would change theirs.
     bare = known is Origin.NEW or (plain and (known is Origin.SHARED or _is_detached(script, call)))
     text = "{0}" if bare else "{0}.detach()"
     if asked is None or plain:

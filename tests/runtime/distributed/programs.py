@@ -27,12 +27,12 @@ from autoaccel import runtime as accel
 from autoaccel.runtime import devices
 from autoaccel.runtime.distributed import (
     batch_norm,
+    batch_part,
     global_view,
     gradient_reduction,
     process_group,
     row_independence,
     shares,
-    views,
 )
 from autoaccel.runtime.environment import Decision
 from autoaccel.runtime.loading import loader_settings, managed_epoch
@@ -264,7 +264,7 @@ def _faults() -> dict[str, tuple[str, list[Any]]]:
     return {
         "nothing": ("everything", []),
         "batch norm of each rank": ("everything", [patch(batch_norm, "_synchronized", local)]),
-        "random numbers of each rank": ("draws", [patch(views.Share, "batch_dim", lambda self, shape: None)]),
+        "random numbers of each rank": ("draws", [patch(batch_part.Share, "batch_dim", lambda self, shape: None)]),
         "gradients of each rank": ("gradient_penalty", [patch(reduction, "prepare", lambda self, roots: None)]),
         "outputs without their factor": (
             "two_shares",

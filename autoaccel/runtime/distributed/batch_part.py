@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ import torch
 
 from .shares import Rows
 
+_HERE: Final = os.path.join(os.path.dirname(__file__), "")
 _TORCHS: Final = (torch.nn.functional.__file__, torch.random.__file__)
 
 Site = tuple[object, int, int]
@@ -113,9 +115,8 @@ def computing(view: View | None) -> Iterator[None]:
 def _site() -> Site:
     """Which line outside of torch's functions, and of these modules, is running, in which module of the model."""
     frame = sys._getframe(1)  # noqa: SLF001
-    folder = __file__.rpartition("views")[0]
     while frame.f_back is not None and (
-        frame.f_code.co_filename in _TORCHS or frame.f_code.co_filename.startswith(folder)
+        frame.f_code.co_filename in _TORCHS or frame.f_code.co_filename.startswith(_HERE)
     ):
         frame = frame.f_back
     return frame.f_code, frame.f_lineno, id(frame.f_locals.get("self"))
