@@ -13,7 +13,7 @@ Left alone:
   business, after which it goes;
 - what may not be a tensor, and `requires_grad=` that may not be a bool;
 - `Variable` that is handed on, subclassed or named in an annotation;
-- `x.data[0]` of what may have dimensions;
+- `x.data[0]` of what may have dimensions, and where the error that it raises may be caught;
 - an import of `Variable` that other files, or names that the program computes, may read.
 
 Before:

@@ -30,11 +30,25 @@ def findings(script: Script, rule: Rule) -> Iterator[Finding | Skipped]:
             case ast.Subscript(
                 value=ast.Attribute(value=tensor, attr="data"), slice=ast.Constant(value=0), ctx=ast.Load()
             ) if script.kind(tensor) in (Kind.TENSOR, None):
-                if has_no_dimensions(script, tensor):
+                if _is_tried(script, index):
+                    yield rule.skip(index, "the error that its index raises may be caught here")
+                elif has_no_dimensions(script, tensor):
                     edit = Replace(index, Code("{0}.item()", (tensor,)))
                     yield rule.finding(index, "a tensor without dimensions has no index since torch 0.5", edit)
                 elif script.kind(tensor) is Kind.TENSOR:
                     yield rule.skip(index, f"`{script.source(tensor)}` may have dimensions")
+
+
+def _is_tried(script: Script, node: ast.AST) -> bool:
+    """Whether a function goes on by a handler where a place raises an error."""
+    child = node
+    for ancestor in script.ancestors(node):
+        if isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            return False
+        if isinstance(ancestor, ast.Try) and ancestor.handlers and child in ancestor.body:
+            return True
+        child = ancestor
+    return False
 
 
 @fixpoint(True, False)
