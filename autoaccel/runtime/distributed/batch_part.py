@@ -6,13 +6,14 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final, Protocol
 
 import torch
 
 from .shares import Rows
 
-_HERE: Final = os.path.join(os.path.dirname(__file__), "")
+_HERE: Final = f"{Path(__file__).parent}{os.sep}"
 _TORCHS: Final = (torch.nn.functional.__file__, torch.random.__file__)
 
 Site = tuple[object, int, int]
