@@ -54,6 +54,18 @@ def test_every_bound_is_in_one_module() -> None:
     assert own == []
 
 
+def test_lines_of_scripts_are_counted_as_python_counts_them() -> None:
+    """`str.splitlines` ends lines at form feeds, too, and every number after one would be wrong."""
+    own = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for room in ("analysis", "dataflow", "pytorch", "rewriting", "../codemods")
+        for path in sorted((ROOT / "autoaccel" / room).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr == "splitlines" and ast.unparse(node.value).endswith("text")
+    ]
+    assert own == []
+
+
 def test_every_contract_has_a_page_and_a_test() -> None:
     for contract, page, test in rows("Contracts"):
         assert page == "this line" or re.match(r"\[\w+\]\([\w/.]+\)", page), contract

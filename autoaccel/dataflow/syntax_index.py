@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,9 @@ from autoaccel.dataflow.child_nodes import BY_TYPE, children
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Loop = ast.For | ast.AsyncFor | ast.While
 Node = TypeVar("Node", bound=ast.AST)
+
+NEWLINE = re.compile(r"\r\n|\r|\n")
+"""What ends a line of a script: form feeds and Unicode separators, at which `str.splitlines` splits, do not."""
 
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -329,7 +333,7 @@ class SyntaxIndex:
     def source(self, node: ast.AST) -> str:
         """The exact source text of a node (multi-line text keeps its line ends as they are)."""
         if self._lines is None:
-            self._lines = _split_lines(self.text)
+            self._lines = [f"{line}\n".encode() for line in split_lines(self.text)]
         assert isinstance(node, ast.expr | ast.stmt | ast.arg | ast.keyword | ast.alias | ast.excepthandler)
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
@@ -341,12 +345,9 @@ class SyntaxIndex:
         return b"".join([self._lines[first][start:], *middle, self._lines[last][:end]]).decode("utf-8")
 
 
-def _split_lines(text: str) -> list[bytes]:
-    """Lines as Python's tokenizer counts them: form feeds and vertical tabs do not end a line."""
-    lines: list[bytes] = []
-    for piece in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
-        lines.append(piece.encode("utf-8") + b"\n")
-    return lines
+def split_lines(text: str) -> list[str]:
+    """Lines without their ends, as Python's tokenizer counts them."""
+    return NEWLINE.split(text)
 
 
 def breadth_first(node: ast.AST) -> Iterator[ast.AST]:

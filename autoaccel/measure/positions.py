@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import CodeType
 
-from autoaccel.rewriting.places import Located, split_lines
+from autoaccel.dataflow.syntax_index import split_lines
+from autoaccel.rewriting.places import Located
 
 
 @dataclass(frozen=True, slots=True)

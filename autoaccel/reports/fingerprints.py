@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.rewriting.places import split_lines
+from autoaccel.dataflow.syntax_index import split_lines
 
 if TYPE_CHECKING:
     from autoaccel.reports.context import Context

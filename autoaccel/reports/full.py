@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from autoaccel.dataflow.syntax_index import split_lines
 from autoaccel.reports.concise import headline
 from autoaccel.reports.context import shown
 from autoaccel.reports.excerpt import excerpt
-from autoaccel.rewriting.places import split_lines
 from autoaccel.rewriting.record import AMONG_IMPORTS
 
 if TYPE_CHECKING:

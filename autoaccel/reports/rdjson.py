@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from autoaccel import HOME
+from autoaccel.dataflow.syntax_index import split_lines
 from autoaccel.reports.context import reasons
 from autoaccel.reports.json import dumped
-from autoaccel.rewriting.places import split_lines
 
 if TYPE_CHECKING:
     from autoaccel.reports.context import Context

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from autoaccel.dataflow.syntax_index import split_lines
 from autoaccel.edits import (
     AddImport,
     Edit,
@@ -17,7 +18,7 @@ from autoaccel.edits import (
     RemoveStatement,
     WrapStatements,
 )
-from autoaccel.rewriting.places import Places, newline_of, raw_lines, split_lines
+from autoaccel.rewriting.places import Places, newline_of, raw_lines
 from autoaccel.rewriting.plan import anchors
 
 _CODING = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+")  # as PEP 263 has it

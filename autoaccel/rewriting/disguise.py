@@ -9,7 +9,8 @@ import difflib
 import re
 from dataclasses import dataclass, field
 
-from autoaccel.rewriting.places import newline_of, raw_lines, split_lines
+from autoaccel.dataflow.syntax_index import split_lines
+from autoaccel.rewriting.places import newline_of, raw_lines
 
 _TAIL = re.compile(r"(?<=[\r\n])[ \t\f]+\Z")
 # Blank lines of a shape that no script has stand for those with form feeds; indenting them leaves their end alone.

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import ast
 import io
-import re
 import tokenize
 from collections.abc import Callable, Iterator
 from functools import cached_property
+
+from autoaccel.dataflow.syntax_index import NEWLINE, split_lines
 
 Position = tuple[int, int]
 """Line from 1, column in characters from 0."""
@@ -18,23 +19,17 @@ Position = tuple[int, int]
 Located = ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.excepthandler
 
 _BLOCKS = ("body", "orelse", "finalbody")
-_NEWLINE = re.compile(r"\r\n|\r|\n")
-
-
-def split_lines(text: str) -> list[str]:
-    """Lines without their ends, as Python counts them: form feeds and Unicode separators end no line."""
-    return _NEWLINE.split(text)
 
 
 def raw_lines(text: str) -> list[str]:
     """Lines with their ends, one for each of `split_lines`; the last has none."""
-    ends = [*_NEWLINE.findall(text), ""]
+    ends = [*NEWLINE.findall(text), ""]
     return [body + end for body, end in zip(split_lines(text), ends, strict=True)]
 
 
 def newline_of(text: str) -> str:
     """The line end that most lines of a text have."""
-    ends = _NEWLINE.findall(text)
+    ends = NEWLINE.findall(text)
     return max(("\n", "\r\n", "\r"), key=ends.count) if ends else "\n"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.definite_assignment import is_bound
 from autoaccel.analysis.name_lookups import reads_any_name
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import position
+from autoaccel.dataflow.syntax_index import position, split_lines
 from autoaccel.edits import Code, Edit, InsertBefore, RemoveStatement, literal
 from autoaccel.pytorch.introspection import name_looked_up
 from autoaccel_codemods.captured_step.problems import DeclinedError
@@ -95,7 +95,7 @@ def _body(script: Script, region: Region) -> Iterator[str]:
 
 def _dedented(script: Script, first: int, last: int) -> Iterator[str]:
     """The lines from one to another, without the indentation of the first."""
-    lines = script.text.splitlines()[first - 1 : last]
+    lines = split_lines(script.text)[first - 1 : last]
     indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
     return (line[len(indent) :] if line.startswith(indent) else line.lstrip() for line in lines)
 
@@ -123,7 +123,7 @@ def _refuse_shared(script: Script, region: Region, stored: set[str]) -> None:
         if isinstance(part, ast.Constant | ast.JoinedStr) and part.lineno != part.end_lineno:
             raise DeclinedError("a text of several lines stands in it")
     first, last = region.statements[0], region.statements[-1]
-    lines = script.text.splitlines()
+    lines = split_lines(script.text)
     starts = [each.lineno for each in script.block(first)]
     ends = [each.end_lineno for each in script.block(first)[:-1]]
     if region.loop.lineno == first.lineno or any(one == other for one, other in zip(starts[1:], ends, strict=True)):

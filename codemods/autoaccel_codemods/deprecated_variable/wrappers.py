@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.syntax_index import is_constant
+from autoaccel.dataflow.syntax_index import is_constant, split_lines
 from autoaccel.edits import Code, Comment, Edit, Replace
 from autoaccel.pytorch.evaluation_passes import evaluations
 from autoaccel.pytorch.gradients import called_in_grad_mode, in_grad_mode
@@ -161,7 +161,7 @@ def _is_own(script: Script, statement: ast.stmt, names: list[ast.expr]) -> bool:
 
 def own_comments(script: Script, statement: ast.stmt) -> Iterator[Comment]:
     """The comment right above a statement that speaks of `Variable`: it says what is no longer done."""
-    lines = script.text.split("\n")
+    lines = split_lines(script.text)
     number = statement.lineno - 1
     line = lines[number - 1] if number else ""
     above = lines[number - 2] if number > 1 else ""
