@@ -153,6 +153,8 @@ class Hunt:
                 return made.low
             case "fused":
                 return "accel.optimizer" in str(made.default)
+            case "channels last":
+                return "accel.channels_last" in str(made.default)
             case "ahead":
                 asked = "accel.num_workers" in str(made.default) or case.vector.get("really two") == "yes"
                 return self._slow and asked and case.seed % _AHEAD == 0

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from benchmarks.wrong_rewrites.running import (
     AHEAD,
     CAPTURED,
+    CHANNELS_LAST,
     DISABLED,
     FUSED,
     LOW,
@@ -106,7 +107,7 @@ def judge(condition: Condition, plain: Record, other: Record, vector: Mapping[st
     compare: Callable[[Record, Record], str]
     if condition in (LOW, TRACED):
         compare = loose
-    elif condition == FUSED:
+    elif condition in (FUSED, CHANNELS_LAST):
         compare = rounded
     elif condition == AHEAD and draws(vector):
         compare = ended

@@ -63,12 +63,16 @@ SCALED = Condition("scaled", (PREFETCH, SCALER))
 LOW = Condition("bfloat16", (PREFETCH,), {"AUTOACCEL_AMP_DTYPE": "bfloat16"})
 # Optimizers update all parameters in one kernel, which rounds otherwise.
 FUSED = Condition("fused", (PREFETCH, FUSED_KERNELS))
+# Convolutions over pictures whose channels lie side by side, which round otherwise.
+CHANNELS_LAST = Condition("channels last", (PREFETCH,), {"AUTOACCEL_CHANNELS_LAST": "on"})
 # Processes: slow, for a sample of the programs.
 AHEAD = Condition("ahead", (PREFETCH, WORKERS), {}, 30.0)
 CAPTURED = Condition("captured", (COMPILE,), {}, 120.0)
 TRACED = Condition("traced", (COMPILE,), {"AUTOACCEL_COMPILE_MODE": "aot_eager"}, 120.0)
 
-CONDITIONS = {each.name: each for each in (PLAIN, DISABLED, MOVED, SCALED, LOW, FUSED, AHEAD, CAPTURED, TRACED)}
+CONDITIONS = {
+    each.name: each for each in (PLAIN, DISABLED, MOVED, SCALED, LOW, FUSED, CHANNELS_LAST, AHEAD, CAPTURED, TRACED)
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from benchmarks.wrong_rewrites.grammar.building import Builder
 from benchmarks.wrong_rewrites.grammar.leaving import leave, whole_numbers
 from benchmarks.wrong_rewrites.grammar.making import arrays, create
 from benchmarks.wrong_rewrites.grammar.routing import kept, routed
+from benchmarks.wrong_rewrites.grammar.variables import wrap
 
 
 def add(builder: Builder, to: Additions, targets: str) -> None:
@@ -22,6 +23,7 @@ def add(builder: Builder, to: Additions, targets: str) -> None:
     _accumulate(builder, to)
     _looked_at(builder, to)
     _gradients(builder, to)
+    wrap(builder, to, targets)
 
 
 def _evaluated(builder: Builder, to: Additions) -> None:
