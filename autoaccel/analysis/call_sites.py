@@ -71,13 +71,16 @@ def _makers(script: Script, function: ast.AST, cls: ast.ClassDef) -> Answer[Call
 def _made_by_other_names(
     function: ast.AST, cls: ast.ClassDef, files: Iterable[Script], known: Iterable[CallSite]
 ) -> list[CallSite]:
-    """The calls of a class out of tables and under other names: `KINDS[name](3)`, `kind = Net`."""
+    """The calls of a class out of tables and under other names: `KINDS[name](3)`, `kind = Net`; and those of what comes
+    out of a table or from elsewhere and is not known."""
     seen = {call for _, call in known}
     return [
         (other, call)
         for other in files
         for call in other.find(ast.Call)
-        if call not in seen and _may_be_class(other, call.func) and _enters(other, call, function, cls)
+        if call not in seen
+        and _may_be_class(other, call.func)
+        and (Kind.UNKNOWN in other.inference.possible(call.func).kinds or _enters(other, call, function, cls))
     ]
 
 

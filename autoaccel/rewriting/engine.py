@@ -124,7 +124,7 @@ def _run_rules(script: Script, path: Path | None, places: Places, rules: Sequenc
 
     text, name = places.text, path or "<text>"
     unseen = Incomplete.made
-    looking = concerned(text, rules)
+    looking = sorted(concerned(text, rules), key=lambda rule: rule.precedence)
     found: list[Finding] = []
     skipped: list[Skipped] = []
     unanswered: set[Rule] = set()

@@ -29,7 +29,7 @@ def rules() -> tuple[Rule, ...]:
     built_in = importlib.import_module(_BUILT_IN)
     names = sorted(each.name for each in pkgutil.iter_modules(built_in.__path__))
     found = [_rule(importlib.import_module(f"{_BUILT_IN}.{name}")) for name in names]
-    found.sort(key=lambda rule: (rule.order, rule.code))
+    found.sort(key=lambda rule: rule.precedence)
     for entry in _packs():
         found.extend(_pack(entry))
     known: dict[str, Rule] = {}

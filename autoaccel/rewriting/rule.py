@@ -49,7 +49,7 @@ class Rule:
     on_request: bool = field(default=False, kw_only=True)
     """Applied only where it is selected by code or name, as all rules of tier opt-in are."""
     order: int = field(default=95, kw_only=True)
-    """Built-in rules are applied in this order, then by code: an earlier one wins where two want the same code."""
+    """Rules are applied in this order, then by code: an earlier one wins where two want the same code."""
     function: Check | None = field(default=None, kw_only=True)
     comment_function: CommentCheck | None = field(default=None, kw_only=True)
     _words: tuple[str, ...] = field(default=(), init=False, repr=False)
@@ -97,6 +97,11 @@ class Rule:
     def opt_in(self) -> bool:
         """Whether it has to be selected by code or name."""
         return self.on_request or self.tier is Tier.OPT_IN
+
+    @property
+    def precedence(self) -> tuple[int, str]:
+        """By what rules are sorted before they are applied."""
+        return self.order, self.code
 
     def finding(
         self, node: ast.AST, message: str, *edits: Edit, tier: Tier | None = None, needs: tuple[Finding, ...] = ()

@@ -59,10 +59,11 @@ def test_nothing_found_nothing_changed() -> None:
     assert engine.rewrite(text, None, [renaming("f", "g")]).after is text
 
 
-def test_conflicting_findings_wait_for_another_round() -> None:
+@pytest.mark.parametrize("turn", [1, -1])
+def test_conflicting_findings_wait_for_another_round(turn: int) -> None:
     # Both want the same name; what the second makes of it, the first then finds nothing in.
     rules = [renaming("f", "g"), renaming("f", "h", "AA002"), renaming("g", "k", "AA003")]
-    result = engine.rewrite("x = f(1)\n", None, rules)
+    result = engine.rewrite("x = f(1)\n", None, rules[::turn])
     assert result.after == "x = k(1)\n"
     assert [(record.code, record.round) for record in result.applied] == [("AA001", 1), ("AA003", 2)]
     assert [(record.code, record.message) for record in result.skipped] == [("AA002", "conflicts with AA001 on line 1")]
