@@ -29,6 +29,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.syntax_index import position
 from autoaccel.edits import Finding, Skipped, Tier
 from autoaccel.pytorch import backend_settings, graph_capture
 from autoaccel.pytorch.training_steps import training_steps
@@ -67,7 +68,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     left_alone = list(autocast.RULE.run(script))
     if not left_alone or not all(isinstance(each, Skipped) for each in left_alone):
         return
-    at = left_alone[0].node
+    at = min((*steps[0].backwards, *steps[0].steps), key=lambda each: position(each.call)).call
     try:
         reason = _problem(script)
     except Incomplete as incomplete:
