@@ -303,15 +303,12 @@ class Script:
     def is_device(self, expression: ast.expr) -> bool:
         """Whether an expression is surely a device: by value, or by the name `device` when nothing speaks against
         it."""
-        match expression:
-            case ast.Constant(value=str() as text):
-                return text.split(":")[0] in ("cuda", "cpu", "mps", "xpu")
-            case ast.Constant(value=bool() | None):
-                return False
-            case ast.Constant(value=int()):
-                return True
-        kinds = self.values(expression).kinds
-        if kinds == {Kind.DEVICE}:
+        if isinstance(expression, ast.Constant):
+            number = isinstance(expression.value, int) and not isinstance(expression.value, bool)
+            return number or _names_device(expression)
+        values = self.values(expression)
+        kinds = values.kinds
+        if kinds and all(each.kind is Kind.DEVICE or _names_device(each.node) for each in values):
             return True
         allowed = {Kind.DEVICE, Kind.STRING, Kind.UNKNOWN}
         return _named_device(expression) and kinds <= (allowed if Kind.NONE not in kinds else set())
@@ -376,9 +373,15 @@ class Script:
         return frozenset(found)
 
 
+def _names_device(node: ast.AST | None) -> bool:
+    """Whether a text is one that torch takes for a device: `"cuda:1"`."""
+    text = node.value if isinstance(node, ast.Constant) else None
+    return isinstance(text, str) and text.split(":")[0] in ("cuda", "cpu", "mps", "xpu")
+
+
 def _named_device(expression: ast.expr) -> bool:
     match expression:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Subscript(slice=ast.Constant(value=str() as name)):
             lowered = name.lower().strip("_")
             return lowered in ("device", "dev") or lowered.endswith("_device") or lowered.startswith("device_id")
         case _:

@@ -63,7 +63,7 @@ def _repeatable(script: Script, device: ast.expr) -> bool:
     match device:
         case ast.Constant() | ast.Name():
             return True
-        case ast.Attribute(value=value):
+        case ast.Attribute(value=value) | ast.Subscript(value=value, slice=ast.Constant()):
             return _repeatable(script, value)
         case ast.Call(func=function, args=args):
             return script.qualname(function) == "torch.device" and all(_repeatable(script, each) for each in args)

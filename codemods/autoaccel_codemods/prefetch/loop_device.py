@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch.batches import Target, device_of
 from autoaccel.pytorch.device_expressions import precedes
 
@@ -28,7 +29,8 @@ def device_for(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[Target | 
         if passed is not None and isinstance(passed, ast.Name | ast.Attribute | ast.Constant):
             target = Target(script.source(passed), True, tuple(_names(passed)))
         condition = _condition(script, loop, transfer)
-        if target.text is None or not _mean_the_same(script, loop, target.names):
+        same = _mean_the_same(script, loop, target.names) and not _is_chosen_anew(script, loop, transfer.device)
+        if target.text is None or not same:
             return None, "its device is only known inside the loop"
         if not all(_is_bound_at_loader(script, loop, each) for each in target.names):
             return None, f"{target.text} may be another device, or none yet, where the iterator is made"
@@ -47,6 +49,16 @@ def device_for(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[Target | 
     if len(spelled) > 1:
         return None, "its batches go to more than one device"
     return next(iter(spelled.values()), None), None
+
+
+def _is_chosen_anew(script: Script, loop: LoaderLoop, device: ast.expr | None) -> bool:
+    """Whether a loop stores another device where it takes its own from: `args.device = "cpu"`, `cfg["device"] = …`."""
+    if not isinstance(device, ast.Attribute | ast.Subscript):
+        return False
+    text = script.source(device)
+    return any(
+        isinstance(each.ctx, ast.Store) and script.source(each) == text for each in script.within(loop.node, type(device))
+    )
 
 
 def _is_bound_at_loader(script: Script, loop: LoaderLoop, name: ast.Name) -> bool:
@@ -81,7 +93,7 @@ def _surely(script: Script, transfer: BatchTransfer) -> bool:
         return True
     if any(value.kind is Kind.NUMBER for value in script.values(device)):
         return True
-    name = device.id if isinstance(device, ast.Name) else getattr(device, "attr", "")
+    name = last_name(device)
     return any(word in name.lower() for word in ("device", "rank", "gpu", "cuda"))
 
 
