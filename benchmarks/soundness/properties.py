@@ -18,7 +18,7 @@ from autoaccel.analysis import Project, Script, load
 from autoaccel.analysis.files import Files
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.edits import Finding, Tier
+from autoaccel.edits import Finding, RemoveStatement, Tier
 from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.rule import Rule
 from autoaccel.summaries import Summary, summary
@@ -28,6 +28,7 @@ Texts = dict[Path, str]
 Said = frozenset[str]
 BESIDE = frozenset({"beside", "file"})
 """The bounds of how files beside a project are read."""
+_BESIDES = " besides"
 
 
 def fixtures() -> Iterator[Texts]:
@@ -81,7 +82,8 @@ def variants(bounds: Bounds | None = None) -> Iterator[tuple[str, Bounds]]:
 
 
 def said(texts: Texts, bounds: Bounds | None = None, only: Iterable[Path] | None = None) -> dict[Path, Said]:
-    """The findings in each file, suppressed ones too."""
+    """The findings in each file, suppressed ones too; and the places that a rule speaks of besides: those of findings
+    that wait for others, and of calls in statements that a finding removes."""
     project = _project(texts, bounds=bounds)
     found: dict[Path, Said] = {}
     for path in texts if only is None else only:
@@ -91,7 +93,10 @@ def said(texts: Texts, bounds: Bounds | None = None, only: Iterable[Path] | None
             found[path] = frozenset()
             continue
         findings = (*analysis.findings, *(each for each, _ in analysis.suppressed))
-        found[path] = frozenset(_spelled(each) for each in findings)
+        besides = [(each.rule, each.node) for each in analysis.waiting]
+        besides += [(each.rule, call) for each in findings for call in _removed_calls(each)]
+        places = (f"{rule.code}@{_place(node)}{_BESIDES}" for rule, node in besides)
+        found[path] = frozenset((*map(_spelled, findings), *places))
     return found
 
 
@@ -100,12 +105,17 @@ def gained(texts: Texts, bounds: Bounds, full: dict[Path, Said]) -> list[str]:
     a No. That one is less exact is right, and that AA303 stands where AA301 has gone: it is for steps that this leaves
     alone, for whichever reason, and leans on none of its answers."""
     lower = said(texts, bounds, full)
-    allowed = {path: {_without_tier(each): _tier(each) for each in found} for path, found in full.items()}
+    allowed = {
+        path: {_without_tier(each): _tier(each) for each in found if not each.endswith(_BESIDES)}
+        for path, found in full.items()
+    }
     return [
         f"{path}: {each}"
         for path in full
         for each in sorted(lower[path] - full[path])
-        if _tier(each) < allowed[path].get(_without_tier(each), Tier.OPT_IN + 1)
+        if not each.endswith(_BESIDES)
+        and f"{each.partition(' ')[0]}{_BESIDES}" not in full[path]
+        and _tier(each) < allowed[path].get(_without_tier(each), Tier.OPT_IN + 1)
         and not (_is_of("AA303", each) and any(_is_of("AA301", lost) for lost in full[path] - lower[path]))
     ]
 
@@ -173,8 +183,16 @@ def _findings(script: Script, rules: Sequence[Rule]) -> Iterator[str]:
 
 
 def _spelled(finding: Finding) -> str:
-    place = (getattr(finding.node, "lineno", 0), getattr(finding.node, "col_offset", 0))
-    return f"{finding.rule.code}@{place[0]}:{place[1]} {finding.tier.label} {finding.message}"
+    return f"{finding.rule.code}@{_place(finding.node)} {finding.tier.label} {finding.message}"
+
+
+def _removed_calls(finding: Finding) -> Iterator[ast.Call]:
+    removed = (edit.statement for edit in finding.edits if isinstance(edit, RemoveStatement))
+    return (node for statement in removed for node in ast.walk(statement) if isinstance(node, ast.Call))
+
+
+def _place(node: ast.AST) -> str:
+    return f"{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)}"
 
 
 def digest(projects: Iterable[Texts]) -> str:

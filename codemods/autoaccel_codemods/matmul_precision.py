@@ -68,7 +68,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     left_alone = list(autocast.RULE.run(script))
     if not left_alone or not all(isinstance(each, Skipped) for each in left_alone):
         return
-    at = min((*steps[0].backwards, *steps[0].steps), key=lambda each: position(each.call)).call
+    sites = [*(each.call for each in steps[0].backwards), *(each.call for each in steps[0].steps)]
+    at = min(sites, key=position)
     try:
         reason = _problem(script)
     except Incomplete as incomplete:
