@@ -57,7 +57,8 @@ def _is_chosen_anew(script: Script, loop: LoaderLoop, device: ast.expr | None) -
         return False
     text = script.source(device)
     return any(
-        isinstance(each.ctx, ast.Store) and script.source(each) == text for each in script.within(loop.node, type(device))
+        isinstance(each.ctx, ast.Store) and script.source(each) == text
+        for each in script.within(loop.node, type(device))
     )
 
 
