@@ -54,19 +54,19 @@ def device_of(script: Script, transfer: BatchTransfer) -> Target:
         return Target(_quoted(script, "cuda"), True)
     device = transfer.device
     names = tuple(node for node in breadth_first(device) if isinstance(node, ast.Name))
-    text = script.source(device) if _repeatable(script, device) else None
+    text = script.source(device) if is_repeatable(script, device) else None
     return Target(text, not _elsewhere(script, device), names)
 
 
-def _repeatable(script: Script, device: ast.expr) -> bool:
+def is_repeatable(script: Script, device: ast.expr) -> bool:
     """Whether a device expression may be evaluated once, before the loop."""
     match device:
         case ast.Constant() | ast.Name():
             return True
         case ast.Attribute(value=value) | ast.Subscript(value=value, slice=ast.Constant()):
-            return _repeatable(script, value)
+            return is_repeatable(script, value)
         case ast.Call(func=function, args=args):
-            return script.qualname(function) == "torch.device" and all(_repeatable(script, each) for each in args)
+            return script.qualname(function) == "torch.device" and all(is_repeatable(script, each) for each in args)
         case _:
             return False
 

@@ -48,8 +48,10 @@ class BatchTransfer:
     `path` is the part of the batch: () the whole, (0,) or ("input_ids",) an element, with "*" for any. `derived`
     tells how the moved value came from the batch: None as it is, "view" of the same memory, "copy" converted on the
     host first. `site` is the loop (or the `next()` call) that yields the batch, possibly in another file
-    (`site_script`). A call that several loops hand their batches to is a transfer for each of them."""
+    (`site_script`) than the call (`script`). A call that several loops hand their batches to is a transfer for each of
+    them."""
 
+    script: Script
     call: ast.Call
     method: Method
     device: ast.expr | None
@@ -201,11 +203,6 @@ def _named_loader(expression: ast.expr) -> bool:
             return False
 
 
-def transfers_of(script: Script, loop: LoaderLoop) -> tuple[BatchTransfer, ...]:
-    """The moves, in this file, of the batches that one loop yields."""
-    return tuple(each for each in transfers(script) if each.site is loop.node)
-
-
 @once_all
 def transfers(script: Script) -> Iterator[BatchTransfer]:
     """Moves of batch data anywhere in the file, whichever file holds the loop, in source order."""
@@ -228,7 +225,7 @@ def transfers(script: Script) -> Iterator[BatchTransfer]:
             paths, derived = {value.path for value in own}, {value.how for value in own}
             path = paths.pop() if len(paths) == 1 else (STAR,)
             how = derived.pop() if len(derived) == 1 else "copy"
-            yield BatchTransfer(call, function.attr, device, path, how, site, file)  # type: ignore[arg-type]
+            yield BatchTransfer(script, call, function.attr, device, path, how, site, file)  # type: ignore[arg-type]
 
 
 def _only_converts(script: Script, call: ast.Call) -> bool:

@@ -132,7 +132,7 @@ def test_reads_follow_calls_and_what_they_pass() -> None:
     assert [(read.path, read.transfer is not None) for read in batch.reads] == [((0,), True), ((1,), False)]
     (transfer,) = transfers(script)
     assert isinstance(transfer.device, ast.Name)
-    passed = batch.passed(transfer.device)
+    passed = batch.passed(script, transfer.device)
     assert passed is not None
     assert script.source(passed) == "device"
 

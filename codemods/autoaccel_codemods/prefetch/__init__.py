@@ -36,7 +36,7 @@ from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.definitions import STAR
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier, literal
-from autoaccel.pytorch import graph_capture
+from autoaccel.pytorch import device_expressions, graph_capture
 from autoaccel.pytorch.batches import device_of, own_to_method
 from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.loader_changes import drawn_beside
@@ -46,7 +46,6 @@ from autoaccel.pytorch.loader_loops import (
     loader_loops,
     loops_of_unknown,
     transfers,
-    transfers_of,
 )
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.prefetch import in_memory
@@ -57,7 +56,7 @@ RULE = Rule(
     code="AA202",
     name="prefetch",
     tier=Tier.EXACT,
-    needles=(b".to(", b".cuda(", b".type(", b"DataLoader"),
+    needles=(b".to(", b".cuda(", b".type(", b"oader"),  # a subclass in another file may move what `self.loader` gives
     references=("https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html",),
     addresses=("transfer", "loader"),
     order=90,
@@ -75,17 +74,19 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         in_memory    whether a loop that stays on the CPU can look up its batches whole
     """
     for loop in loader_loops(script):
-        moved = [each for each in transfers_of(script, loop) if device_of(script, each).accelerates]
         if loop.prefetched:
             continue
+        batch = BatchReads(script, loop)
+        moved = [each for each in batch.transfers.values() if device_of(each.script, each).accelerates]
         if not moved:
             unfit = _unfit(script, loop) or _read_elsewhere(script, loop)
             if unfit is None and in_memory.is_indexed_on_cpu(script, loop):
                 yield _on_cpu(script, loop)
+            elif unfit is None and in_memory.works(script, loop) and device_expressions.is_used(script):
+                yield RULE.skip(loop.node, "nothing shows that its batches are moved to a device")
             continue
-        batch = BatchReads(script, loop)
         moves = list(dict.fromkeys(read.transfer for read in batch.reads if read.transfer in moved))
-        problem = _unfit(script, loop) or next((p for each in moves if (p := own_to_method(script, each))), None)
+        problem = _unfit(script, loop) or next((p for each in moves if (p := own_to_method(each.script, each))), None)
         if problem is None and any(_is_either(batch, each) for each in moves):
             problem = "a batch is moved whole, or only a part of it"
         problem = problem or _read_elsewhere(script, loop)
@@ -113,7 +114,7 @@ def _on_cpu(script: Script, loop: LoaderLoop) -> Finding:
 
 def _kept(batch: BatchReads) -> str:
     """Why no part of the batch may be moved ahead."""
-    if problem := next((p for each in batch.transfers.values() if (p := changed_after(batch.script, each))), None):
+    if problem := next((p for each in batch.transfers.values() if (p := changed_after(each.script, each))), None):
         return problem
     if batch.shared_copies():
         return "its batches are moved again after a copy was changed"
@@ -158,7 +159,7 @@ def _parts(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[BatchPart, ..
     kept = {read.path[:1] for read in batch.reads if read.transfer is None} | batch.shared_copies()
     if () in kept or not moves:
         return ()
-    whole = {transfer.path[:1] for transfer in moves if moves_whole_part(batch.script, transfer)}
+    whole = {transfer.path[:1] for transfer in moves if moves_whole_part(transfer)}
     if () in whole or (STAR,) in whole:
         return () if kept else (STAR,)
     parts = {path[0] for path in whole - kept}
@@ -173,8 +174,9 @@ def _is_either(batch: BatchReads, transfer: BatchTransfer) -> bool:
     """Whether a move takes the batch or a part of it: `if isinstance(batch, list): batch = batch[0]`."""
     if not isinstance(transfer.call.func, ast.Attribute):
         return False
-    values = batch.script.values(transfer.call.func.value)
-    return len({value.path for value in values if value.kind is Kind.BATCH and value.node is batch.loop.node}) > 1
+    values = transfer.script.values(transfer.call.func.value)
+    paths = {value.path for value in values if value.kind is Kind.BATCH and value.node is batch.loop.node}
+    return any(one != other and one == other[: len(one)] for one in paths for other in paths)
 
 
 def _arity(batch: BatchReads) -> int:

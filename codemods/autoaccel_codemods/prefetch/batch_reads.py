@@ -1,6 +1,6 @@
 """What a loop does with the parts of its batches: which it moves, which it reads on the host.
 
-The batch is followed through names, unpacking, views and calls of functions of the same file.
+The batch is followed through names, unpacking, views and calls of the project's functions.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import is_bound
+from autoaccel.analysis.classes import derived_classes
 from autoaccel.dataflow.abstract_values import Kind, union
 from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.dataflow.definitions import STAR, ElementPath
@@ -18,7 +19,7 @@ from autoaccel.dataflow.syntax_index import Function, breadth_first, position
 from autoaccel.library_models.tensor_views import VIEW_METHODS
 from autoaccel.pytorch.batches import changed_in_place, root
 from autoaccel.pytorch.host_writes import changed_after
-from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop, loader_loops, transfers_of
+from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop, loader_loops, transfers
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -33,6 +34,7 @@ _FACT_CALLS = frozenset("len isinstance type range".split())
 class Read:
     """One use of a part of the batch as the loader gives it: `transfer` moves it; without one the host reads it."""
 
+    script: Script
     node: ast.expr
     path: ElementPath
     transfer: BatchTransfer | None
@@ -44,60 +46,72 @@ class BatchReads:
     def __init__(self, script: Script, loop: LoaderLoop) -> None:
         self.script = script
         self.loop = loop
-        self.transfers = {transfer.call: transfer for transfer in transfers_of(script, loop)}
-        self.functions: dict[Function | None, list[ast.Call]] = {script.function(loop.node): []}
+        self.transfers: dict[ast.Call, BatchTransfer] = {}
+        self.functions: dict[tuple[Script, Function | None], list[tuple[Script, ast.Call]]] = {}
         """The functions that see the batch, with the calls that hand it over."""
+        self._names: dict[Script, list[ast.Name]] = {}  # not looked at yet
         self._is_only_loader = sum(each.node is loop.node for each in loader_loops(script)) == 1
+        self._follow_into(script, script.function(loop.node))
         self.reads: tuple[Read, ...] = tuple(self._collect())
 
+    def _follow_into(self, script: Script, function: Function | None) -> list[tuple[Script, ast.Call]]:
+        if script not in self._names:
+            self.transfers |= {each.call: each for each in transfers(script) if each.site is self.loop.node}
+            added = {each.target for each in script.find(ast.AugAssign)}
+            names = script.find(ast.Name)
+            self._names[script] = [each for each in names if isinstance(each.ctx, ast.Load) or each in added]
+        return self.functions.setdefault((script, function), [])
+
     def _collect(self) -> list[Read]:
-        stored = [each for each in (_stored(self.script, move) for move in self.transfers.values()) if each is not None]
-        added = {each.target for each in self.script.find(ast.AugAssign)}
-        names = [name for name in self.script.find(ast.Name) if isinstance(name.ctx, ast.Load) or name in added]
         found: list[Read] = []
-        done: set[Function | None] = set()
-        while pending := [function for function in self.functions if function not in done]:
+        done: set[tuple[Script, Function | None]] = set()
+        while pending := [place for place in self.functions if place not in done]:
+            script, function = pending[0]
             done.add(pending[0])
             others: list[ast.Name] = []
-            for name in names:
-                if self._function_of(name) is pending[0]:
-                    found.extend(self._of_name(name))
+            for name in self._names[script]:
+                if self._function_of(script, name) is function:
+                    found.extend(self._of_name(script, name))
                 else:
                     others.append(name)
-            names = others
+            self._names[script] = others
+        stored = [each for each in map(_stored, self.transfers.values()) if each is not None]
         return [
             read
             for read in found
-            if not any(_covers(path, read.path) and position(read.node) > where for path, where in stored)
+            if not any(
+                read.script is script and _covers(path, read.path) and position(read.node) > where
+                for script, path, where in stored
+            )
         ]
 
-    def _function_of(self, name: ast.Name) -> Function | None:
+    def _function_of(self, script: Script, name: ast.Name) -> Function | None:
         """The followed function whose code a name is part of; a closure's names belong to the function around it."""
-        function = self.script.function(name)
-        while function is not None and function not in self.functions:
-            function = self.script.function(function)
+        function = script.function(name)
+        while function is not None and (script, function) not in self.functions:
+            function = script.function(function)
         return function
 
-    def _of_name(self, name: ast.Name) -> Iterator[Read]:
-        before = self.script.reaching_definitions.before_addition(name) if isinstance(name.ctx, ast.Store) else ()
-        values = union(map(self.script.inference.definition, before)) if before else self.script.values(name)
+    def _of_name(self, script: Script, name: ast.Name) -> Iterator[Read]:
+        before = script.reaching_definitions.before_addition(name) if isinstance(name.ctx, ast.Store) else ()
+        values = union(map(script.inference.definition, before)) if before else script.values(name)
         batches = [value for value in values if value.kind is Kind.BATCH and value.node is self.loop.node]
-        if not batches or (not self._is_only_loader and not _may_come_from(self.script, name, self.loop)):
+        if not batches or (not self._is_only_loader and not _may_come_from(script, name, self.loop)):
             return
         if any(value.how == "moved" and value.node in self.transfers for value in values):
             return  # moved under a condition: where it is not, nothing is moved ahead either
         for path in sorted({value.path for value in batches}, key=str):
-            yield from self._follow(name, path)
+            yield from self._follow(script, name, path)
 
-    def _follow(self, name: ast.Name, path: ElementPath) -> Iterator[Read]:
+    def _follow(self, script: Script, name: ast.Name, path: ElementPath) -> Iterator[Read]:
         """Outwards from a name until it is moved, asked for a fact, given a name, handed over, or used."""
         node: ast.expr = name
         while True:
-            parent = self.script.parent(node)
+            parent = script.parent(node)
             match parent:
                 case ast.Subscript(value=value, slice=index) if value is node:
                     replaced = isinstance(parent.ctx, ast.Store) and not path
-                    if replaced and not isinstance(self.script.parent(parent), ast.AugAssign):
+                    if replaced and not isinstance(script.parent(parent), ast.AugAssign):
                         return
                     if isinstance(index, ast.Constant) and isinstance(index.value, int | str):
                         path = (*path, index.value)
@@ -105,10 +119,10 @@ class BatchReads:
                 case ast.Attribute(attr=attr) if attr in _FACTS:
                     return
                 case ast.Attribute(attr=attr):
-                    call = self.script.parent(parent)
+                    call = script.parent(parent)
                     if isinstance(call, ast.Call) and call.func is parent:
                         if call in self.transfers:
-                            yield Read(call, self.transfers[call].path, self.transfers[call])
+                            yield Read(script, call, self.transfers[call].path, self.transfers[call])
                             return
                         if attr in ("items", "values"):
                             node, path = call, (*path, STAR)
@@ -119,11 +133,11 @@ class BatchReads:
                     elif attr == "data":
                         node = parent
                         continue
-                    yield Read(name, path, None)
+                    yield Read(script, name, path, None)
                     return
                 case ast.Call(func=ast.Name(id=called)) if called in _FACT_CALLS:
                     return
-                case ast.Call(func=function) if self.script.qualname(function) == "torch.is_tensor":
+                case ast.Call(func=function) if script.qualname(function) == "torch.is_tensor":
                     return
                 case ast.Call(func=ast.Name(id="list" | "tuple" | "enumerate"), args=[first]) if first is node:
                     node = parent
@@ -134,60 +148,78 @@ class BatchReads:
                 case ast.comprehension() | ast.For():
                     return
                 case ast.Assign(targets=[target]) if not isinstance(target, ast.Attribute | ast.Subscript):
-                    if _is_lost(self.script, target):
-                        yield Read(name, path, None)
+                    if _is_lost(script, target):
+                        yield Read(script, name, path, None)
                     return
-                case ast.Tuple() if _unpacks(self.script, parent):
+                case ast.Tuple() if _unpacks(script, parent):
                     return
                 case ast.Delete() | ast.Expr():
                     return
                 case ast.Call(func=ast.Name(id="map"), args=[ast.Lambda(), *iterables]) if node in iterables:
                     return
-                case ast.Call() | ast.keyword() if self._hands_over(node, parent):
+                case ast.Call() | ast.keyword() if self._hands_over(script, node, parent):
                     return
                 case _:
-                    yield Read(name, path, None)
+                    yield Read(script, name, path, None)
                     return
 
-    def _hands_over(self, argument: ast.expr, parent: ast.Call | ast.keyword) -> bool:
-        """Whether a call only passes the batch on to functions of this file, where its uses can be followed."""
-        call = parent if isinstance(parent, ast.Call) else self.script.parent(parent)
+    def _hands_over(self, script: Script, argument: ast.expr, parent: ast.Call | ast.keyword) -> bool:
+        """Whether a call only passes the batch on to functions of the project, where its uses can be followed."""
+        call = parent if isinstance(parent, ast.Call) else script.parent(parent)
         if not isinstance(call, ast.Call) or argument is call.func:
             return False
-        callees = self.script.callees(call)
-        if not callees or any(
-            file is not self.script or not self._follows_parameter(call, argument, function)
-            for file, function in callees
-        ):
+        callees = script.callees(call) if _knows_callees(script, call) else ()
+        if not callees or not all(self._is_followed(script, call, argument, *callee) for callee in callees):
             return False
-        for function in sorted((function for _, function in callees), key=position):
-            handing = self.functions.setdefault(function, [])
-            if call not in handing:
-                handing.append(call)
+        for file, function in sorted(callees, key=lambda callee: (str(callee[0].path), position(callee[1]))):
+            handing = self._follow_into(file, function)
+            if (script, call) not in handing:
+                handing.append((script, call))
         return True
 
-    def passed(self, name: ast.Name) -> ast.expr | None:
-        """What the loop passes for a parameter of the one function that it hands the batch to in a single call."""
-        for function, calls in self.functions.items():
-            if len(calls) == 1 and self.script.function(name) is function is not None:
-                bound = is_bound(self.script, function, self.script, calls[0])
-                found = bind_argument(function, calls[0], name.id, bound=bound)
-                return found if self.script.function(calls[0]) is self.script.function(self.loop.node) else None
-        return None
-
-    def _follows_parameter(self, call: ast.Call, argument: ast.expr, function: ast.FunctionDef) -> bool:
+    def _is_followed(
+        self, script: Script, call: ast.Call, argument: ast.expr, file: Script, function: ast.FunctionDef
+    ) -> bool:
         """Whether every use of the parameter that gets `argument` is known to be this loop's batch."""
-        bound = is_bound(self.script, function, self.script, call)
-        scope = self.script.reaching_definitions.scopes[function]
+        bound = is_bound(file, function, script, call)
+        scope = file.reaching_definitions.scopes[function]
         for name, definitions in scope.definitions.items():
             if bind_argument(function, call, name, bound=bound) is argument:
                 return all(
-                    any(value.kind is Kind.BATCH and value.node is self.loop.node for value in self.script.values(use))
+                    any(value.kind is Kind.BATCH and value.node is self.loop.node for value in file.values(use))
                     for each in definitions
                     if each.how == "param"
-                    for use in self.script.uses(each)
+                    for use in file.uses(each)
                 )
         return False
+
+    def passed(self, script: Script, name: ast.Name) -> ast.expr | None:
+        """What the loop's function passes for a parameter of one that it hands the batch to, itself or by others."""
+        seen: set[Function] = set()
+        while (function := script.function(name)) is not None and function not in seen:
+            seen.add(function)
+            if any(each.how != "param" for each in script.definitions(name)):
+                return None
+            given = list(self._given(script, function, name.id))
+            if not given or len({(file, file.source(each)) for file, each in given}) > 1:
+                return None
+            file, found = given[0]
+            if all(
+                file is self.script and file.function(each) is file.function(self.loop.node) for file, each in given
+            ):
+                return found
+            if not isinstance(found, ast.Name):
+                return None
+            script, name = file, found
+        return None
+
+    def _given(self, script: Script, function: Function, parameter: str) -> Iterator[tuple[Script, ast.expr]]:
+        """What calls that hand over the batch pass besides, without those that a function hands on to itself."""
+        for file, call in self.functions.get((script, function), ()):
+            found = bind_argument(function, call, parameter, bound=is_bound(script, function, file, call))
+            itself = file.function(call) is function and isinstance(found, ast.Name) and found.id == parameter
+            if found is not None and not itself:
+                yield file, found
 
     def shared_copies(self) -> frozenset[ElementPath]:
         """Parts of the batch of which there are several tensors, one of which is changed in place: each move makes one,
@@ -195,35 +227,37 @@ class BatchReads:
 
         On the device every further move gives the same tensor, so a change of one would show in the others.
         """
-        several = {each.path[:1] for each in self.transfers.values() if changed_after(self.script, each)}
+        several = {each.path[:1] for each in self.transfers.values() if changed_after(each.script, each)}
         if not self._changes_copies():
             return frozenset(several)
         seen: set[ElementPath] = set()
         for transfer in self.transfers.values():
-            inner = self._in_inner_loop(transfer.call)
-            handing = self.functions.get(self.script.function(transfer.call), [])
-            again = len(handing) > 1 or any(self._in_inner_loop(call) for call in handing)
-            if transfer.path[:1] in seen or again or (inner and not _key_loop(self.script, transfer)):
+            inner = self._in_inner_loop(transfer.script, transfer.call)
+            handing = self.functions.get((transfer.script, transfer.script.function(transfer.call)), [])
+            again = len(handing) > 1 or any(self._in_inner_loop(*call) for call in handing)
+            if transfer.path[:1] in seen or again or (inner and not _key_loop(transfer)):
                 several.add(transfer.path[:1])
             seen.add(transfer.path[:1])
         return frozenset(several)
 
-    def _in_inner_loop(self, node: ast.AST) -> bool:
+    def _in_inner_loop(self, script: Script, node: ast.AST) -> bool:
         """Whether code runs several times for one batch."""
-        same_function = self.script.function(node) is self.script.function(self.loop.node)
-        loops = [each for each in self.script.loops(node) if each is not self.loop.node]
-        return any(not same_function or self.script.inside(each, self.loop.node) for each in loops)
+        same_function = script is self.script and script.function(node) is script.function(self.loop.node)
+        loops = [each for each in script.loops(node) if each is not self.loop.node]
+        return any(not same_function or script.inside(each, self.loop.node) for each in loops)
 
     def _changes_copies(self) -> bool:
         """Whether a moved part of the batch may be changed in place, or asked for its gradient."""
-        script = self.script
+        return any(self._changes_copies_in(script) for script in self._names)
+
+    def _changes_copies_in(self, script: Script) -> bool:
         for owner, _ in (*changed_in_place(script), *_gradients(script)):
             if any(value.how == "moved" and value.node in self.transfers for value in script.values(owner)):
                 return True
         moved = {
             (script.function(transfer.call), name.id)
             for transfer in self.transfers.values()
-            if isinstance(statement := script.statement(transfer.call), ast.Assign)
+            if transfer.script is script and isinstance(statement := script.statement(transfer.call), ast.Assign)
             for target in statement.targets
             for name in breadth_first(target)
             if isinstance(name, ast.Name)
@@ -234,20 +268,33 @@ class BatchReads:
         )
 
 
-def _stored(script: Script, transfer: BatchTransfer) -> tuple[ElementPath, tuple[int, int]] | None:
+def _knows_callees(script: Script, call: ast.Call) -> bool:
+    """Whether a call enters no function that is not seen: a method that its class leaves to derived ones is theirs."""
+    if Kind.UNKNOWN not in script.values(call.func).kinds:
+        return True
+    cls = script.enclosing_class(call)
+    own = (
+        isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id == "self"
+    )
+    return own and cls is not None and derived_classes(script.class_ref(cls)).missing is None
+
+
+def _stored(transfer: BatchTransfer) -> tuple[Script, ElementPath, tuple[int, int]] | None:
     """The part that `batch[key] = batch[key].to(device)` replaces by its copy, and from where on."""
+    script = transfer.script
     statement = script.statement(transfer.call)
     match statement:
         case ast.Assign(targets=[ast.Subscript()], value=value) if value is transfer.call:
-            end = script.parent(statement) if _key_loop(script, transfer) else statement
+            end = script.parent(statement) if _key_loop(transfer) else statement
             assert end is not None
-            return transfer.path, (end.end_lineno, end.end_col_offset)  # type: ignore[attr-defined]
+            return script, transfer.path, (end.end_lineno, end.end_col_offset)  # type: ignore[attr-defined]
         case _:
             return None
 
 
-def _key_loop(script: Script, transfer: BatchTransfer) -> bool:
+def _key_loop(transfer: BatchTransfer) -> bool:
     """Whether a move by variable key runs over all keys: `for k in batch: batch[k] = batch[k].to(device)`."""
+    script = transfer.script
     match transfer.call.func:
         case ast.Attribute(value=ast.Subscript(value=ast.Name() as owner, slice=ast.Name() as key)):
             loop = script.parent(script.statement(transfer.call))
@@ -266,23 +313,24 @@ def _covers(path: ElementPath, other: ElementPath) -> bool:
     return all(left in (right, STAR) for left, right in zip(path, other, strict=False)) and len(path) <= len(other)
 
 
-def moves_whole_part(script: Script, transfer: BatchTransfer) -> bool:
+def moves_whole_part(transfer: BatchTransfer) -> bool:
     """Whether all of one element (or of the whole batch) is moved, not a selection of it."""
     if any(step != STAR for step in transfer.path[1:]):
         return False
     receiver = transfer.call.func.value if isinstance(transfer.call.func, ast.Attribute) else None
     dynamic = not transfer.path and isinstance(receiver, ast.Subscript)
     if dynamic or (STAR in transfer.path and transfer.derived is not None):
-        return dynamic and _key_loop(script, transfer)
-    for ancestor in script.ancestors(transfer.call):
+        return dynamic and _key_loop(transfer)
+    for ancestor in transfer.script.ancestors(transfer.call):
         match ancestor:
             case ast.ListComp(generators=parts) | ast.GeneratorExp(generators=parts) | ast.DictComp(generators=parts):
-                if any(not _asks_type(test) for part in parts for test in part.ifs):
+                if any(not asks_type(test) for part in parts for test in part.ifs):
                     return False
     return True
 
 
-def _asks_type(test: ast.expr) -> bool:
+def asks_type(test: ast.expr) -> bool:
+    """Whether a condition tells kinds of values apart: tensors from lists and texts."""
     match test:
         case ast.Call(func=ast.Name(id="isinstance") | ast.Attribute(attr="is_tensor") | ast.Name(id="hasattr")):
             return True

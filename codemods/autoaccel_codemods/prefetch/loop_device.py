@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import last_name
-from autoaccel.pytorch.batches import Target, device_of
+from autoaccel.pytorch.batches import Target, device_of, is_repeatable
 from autoaccel.pytorch.device_expressions import precedes
+from autoaccel_codemods.prefetch.batch_reads import asks_type
 
 if TYPE_CHECKING:
     from autoaccel.analysis import Script
@@ -24,22 +26,22 @@ def device_for(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[Target | 
     script, loop = batch.script, batch.loop
     spelled: dict[str, Target] = {}
     for transfer in moves:
-        target = device_of(script, transfer)
-        passed = batch.passed(transfer.device) if isinstance(transfer.device, ast.Name) else None
-        if passed is not None and isinstance(passed, ast.Name | ast.Attribute | ast.Constant):
-            target = Target(script.source(passed), True, tuple(_names(passed)))
-        condition = _condition(script, loop, transfer)
-        same = _mean_the_same(script, loop, target.names) and not _is_chosen_anew(script, loop, transfer.device)
+        file, target = transfer.script, device_of(transfer.script, transfer)
+        passed = batch.passed(file, transfer.device) if isinstance(transfer.device, ast.Name) else None
+        if passed is not None and is_repeatable(script, passed):
+            file, target = script, Target(script.source(passed), True, tuple(_names(passed)))
+        condition = _condition(loop, transfer)
+        same = _mean_the_same(script, loop, file, target.names) and not _is_chosen_anew(loop, transfer)
         if target.text is None or not same:
             return None, "its device is only known inside the loop"
         if not all(_is_bound_at_loader(script, loop, each) for each in target.names):
             return None, f"{target.text} may be another device, or none yet, where the iterator is made"
-        if not _surely(script, transfer):
+        if not _surely(transfer):
             return None, f"it is not certain that {target.text} is a device"
         if condition is None:
             spelled[target.text] = target
         elif _is_plain(condition) and all(
-            _mean_the_same(script, loop, (each,)) and _is_bound_at_loader(script, loop, each)
+            _mean_the_same(script, loop, transfer.script, (each,)) and _is_bound_at_loader(script, loop, each)
             for each in _names(condition)
         ):
             text = _choice(script, target, script.source(condition))
@@ -51,8 +53,9 @@ def device_for(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[Target | 
     return next(iter(spelled.values()), None), None
 
 
-def _is_chosen_anew(script: Script, loop: LoaderLoop, device: ast.expr | None) -> bool:
+def _is_chosen_anew(loop: LoaderLoop, transfer: BatchTransfer) -> bool:
     """Whether a loop stores another device where it takes its own from: `args.device = "cpu"`, `cfg["device"] = …`."""
+    script, device = transfer.script, transfer.device
     if not isinstance(device, ast.Attribute | ast.Subscript):
         return False
     text = script.source(device)
@@ -88,8 +91,8 @@ def _choice(script: Script, target: Target, test: str) -> str:
     return f"{f'({device})' if ' if ' in device else device} if {test} else {script.quote}cpu{script.quote}"
 
 
-def _surely(script: Script, transfer: BatchTransfer) -> bool:
-    device = transfer.device
+def _surely(transfer: BatchTransfer) -> bool:
+    script, device = transfer.script, transfer.device
     if device is None or transfer.method == "cuda" or script.is_device(device):
         return True
     if any(value.kind is Kind.NUMBER for value in script.values(device)):
@@ -98,18 +101,17 @@ def _surely(script: Script, transfer: BatchTransfer) -> bool:
     return any(word in name.lower() for word in ("device", "rank", "gpu", "cuda"))
 
 
-def _condition(script: Script, loop: LoaderLoop, transfer: BatchTransfer) -> ast.expr | None:
+def _condition(loop: LoaderLoop, transfer: BatchTransfer) -> ast.expr | None:
     """The test under which a move is made; the constant None where there is more than a single simple one."""
     found: list[ast.expr] = []
     child: ast.AST = transfer.call
-    for ancestor in script.ancestors(transfer.call):
+    for ancestor in transfer.script.ancestors(transfer.call):
         if ancestor is loop.node:
             break
         match ancestor:
             case ast.If(test=test) | ast.IfExp(test=test) if child is not test:
                 negated = (child in ancestor.orelse) if isinstance(ancestor, ast.If) else child is ancestor.orelse
-                asks_type = isinstance(ancestor, ast.IfExp) and isinstance(test, ast.Call)
-                if not asks_type:
+                if not (asks_type(test) or (isinstance(ancestor, ast.IfExp) and isinstance(test, ast.Call))):
                     found.append(ast.Constant(None) if negated else test)
             case ast.Try() | ast.While() | ast.Match():
                 found.append(ast.Constant(None))
@@ -137,24 +139,28 @@ def _names(expression: ast.expr) -> Iterator[ast.Name]:
     return (node for node in ast.walk(expression) if isinstance(node, ast.Name))
 
 
-def _mean_the_same(script: Script, loop: LoaderLoop, names: tuple[ast.Name, ...]) -> bool:
-    """Whether these names mean the same in the loop's header as where the batch is moved."""
+def _mean_the_same(script: Script, loop: LoaderLoop, file: Script, names: tuple[ast.Name, ...]) -> bool:
+    """Whether these names of a file mean the same in the loop's header as where the batch is moved."""
     return all(
-        _means_the_same(script, loop, name, definition) for name in names for definition in script.definitions(name)
+        _means_the_same(script, loop, file, name, definition) for name in names for definition in file.definitions(name)
     )
 
 
-def _means_the_same(script: Script, loop: LoaderLoop, name: ast.Name, definition: Definition) -> bool:
+def _means_the_same(script: Script, loop: LoaderLoop, file: Script, name: ast.Name, definition: Definition) -> bool:
     if script.inside(definition.node, loop.node):
         return False
-    scope, function = script.function(loop.node), script.function(name)
-    if definition.scope is script.module_scope or function is scope or script.inside(loop.node, definition.scope.node):
+    scope, function = script.function(loop.node), file.function(name)
+    here = definition.scope is script.module_scope or function is scope
+    if file is script and (here or script.inside(loop.node, definition.scope.node)):
         return (
             definition.scope is not script.module_scope
             or scope is None
             or name.id not in script.reaching_definitions.scopes[scope].definitions
         )
-    # `self` of another method of the same class
-    cls = script.enclosing_class(name)
+    # `self` of another method of the same class, or of one that derives from it
+    outer, inner = script.enclosing_class(loop.node), file.enclosing_class(name)
     receivers = [each.args.args[0].arg for each in (scope, function) if each is not None and each.args.args]
-    return cls is not None and cls is script.enclosing_class(loop.node) and receivers == [name.id, name.id]
+    if outer is None or inner is None or receivers != [name.id, name.id]:
+        return False
+    above_outer, above_inner = lineage(script.class_ref(outer)), lineage(file.class_ref(inner))
+    return inner in {each.node for each in above_outer} or outer in {each.node for each in above_inner}
