@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from autoaccel.config import known_rules
-from autoaccel.reports.rules import explanation_markdown, table_markdown
+from autoaccel.config.refusals import REFUSALS
+from autoaccel.reports.rules import explanation_markdown, refusals_markdown, table_markdown
 from autoaccel.rewriting.rule import Rule
 
 UPDATE = os.environ.get("AUTOACCEL_UPDATE") == "1"
@@ -19,8 +20,14 @@ INDEX = """# Rules
 What each rule does, why that is faster, and when it leaves code alone; in a terminal: `autoaccel rule CODE`.
 
 """
+REFUSED = """
+## Refused
+
+What is no rule, and will be none; `autoaccel rule pruning` says so in a terminal.
+
+"""
 PAGES = {f"{rule.name}.md": explanation_markdown(rule) for rule in RULES}
-PAGES["README.md"] = INDEX + table_markdown(RULES, "")
+PAGES["README.md"] = f"{INDEX}{table_markdown(RULES, '')}{REFUSED}{refusals_markdown(REFUSALS)}"
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from autoaccel.config import known_rules, rule_named
+from autoaccel.config.refusals import refusal
 
 FORMATS = click.Choice(["text", "json", "markdown"])
 
@@ -13,9 +14,12 @@ FORMATS = click.Choice(["text", "json", "markdown"])
 @click.argument("name", metavar="CODE|NAME")
 @click.option("--output-format", type=FORMATS, default="text", show_default=True)
 def rule(name: str, output_format: str) -> int:
-    """Explain one rule: what it does, why that is faster, when it leaves code alone."""
+    """Explain one rule: what it does, why that is faster, when it leaves code alone; or why something is none."""
     from autoaccel.reports import rules as reports
 
+    if (refused := refusal(name)) is not None:
+        click.echo(reports.refusal(refused, output_format), nl=False)
+        return 0
     chosen = rule_named(known_rules(), name)
     report = {
         "text": reports.explanation_text,

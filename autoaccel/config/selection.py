@@ -102,7 +102,9 @@ def rule_named(rules: Sequence[Rule], word: str) -> Rule:
     for rule in rules:
         if _is_named(rule, word):
             return rule
-    hint = did_you_mean(word, _names(rules))
+    from autoaccel.config.refusals import REFUSALS
+
+    hint = did_you_mean(word, (*_names(rules), *(each.name for each in REFUSALS)))
     raise ConfigError(f"no rule is called {word!r}{hint} (`autoaccel rules` lists them)")
 
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from autoaccel.rewriting.rule import Rule
+
+if TYPE_CHECKING:
+    from autoaccel.config.refusals import Refusal
 
 _CODE_HEADINGS = ("Before:", "After:")
 # Where a tier is the rule's usual one: single findings may be less exact, and say so.
@@ -59,6 +64,23 @@ def table_markdown(rules: Iterable[Rule], pages: str | None = None) -> str:
 
 def table_json(rules: Iterable[Rule]) -> str:
     return json.dumps([_record(rule) for rule in rules], indent=2, ensure_ascii=False) + "\n"
+
+
+def refusal(refused: Refusal, output_format: str) -> str:
+    """Why something is no rule, and what helps instead."""
+    if output_format == "json":
+        return json.dumps({**asdict(refused), "refused": True}, indent=2, ensure_ascii=False) + "\n"
+    if output_format == "markdown":
+        return f"# {refused.name}\n\nRefused. {refused.reason}\n\n{refused.instead}\n"
+    return f"{refused.name} (refused)\n\n" + "".join(
+        f"{textwrap.fill(each, 100, break_on_hyphens=False)}\n" for each in (refused.reason, refused.instead)
+    )
+
+
+def refusals_markdown(refusals: Iterable[Refusal]) -> str:
+    """The table of what is refused."""
+    rows = "".join(f"{each.name} | {each.reason} | {each.instead}\n" for each in refusals)
+    return f"asked for | why not | instead\n---|---|---\n{rows}"
 
 
 def _record(rule: Rule) -> dict[str, object]:

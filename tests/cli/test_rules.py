@@ -9,6 +9,8 @@ from collections.abc import Callable
 import pytest
 from click.testing import Result
 
+from autoaccel.config.refusals import REFUSALS, Refusal
+
 Run = Callable[..., Result]
 
 
@@ -47,6 +49,23 @@ def test_unknown_rule(run: Run) -> None:
         result.stderr
         == "error: no rule is called 'fast-cal'; did you mean 'fast-call'? (`autoaccel rules` lists them)\n"
     )
+
+
+@pytest.mark.parametrize("refused", REFUSALS, ids=lambda each: each.name)
+def test_what_is_refused_says_why(run: Run, refused: Refusal) -> None:
+    result = run("rule", refused.name.upper().replace("-", "_"))
+    assert result.exit_code == 0
+    said = " ".join(result.stdout.split())
+    assert said == f"{refused.name} (refused) {refused.reason} {refused.instead}"
+    assert max(map(len, result.stdout.splitlines())) <= 100
+    assert run("rule", refused.name, "--output-format", "markdown").stdout.startswith(f"# {refused.name}\n\nRefused. ")
+    found = json.loads(run("rule", refused.name, "--output-format", "json").stdout)
+    assert (found["name"], found["refused"]) == (refused.name, True)
+
+
+def test_what_is_refused_is_suggested_and_not_selected(run: Run) -> None:
+    assert "did you mean 'pruning'?" in run("rule", "prunning").stderr
+    assert run("lint", "--select", "pruning").exit_code == 2
 
 
 def test_env(run: Run) -> None:
