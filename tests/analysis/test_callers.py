@@ -91,7 +91,7 @@ def test_there_may_be_more(case: str) -> None:
         ("def g():\n    U = T\n    return U(1)\n", 1, "handed on"),
         ("run(T)\nT(1)\n", 1, "handed on"),
         ("def g(made=T):\n    return made(2)\nT(1)\n", 2, "handed on"),
-        ("globals()[n](2)\nT(1)\n", 1, "may be a call of it"),
+        ("globals()[n](2)\nT(1)\n", 2, "may be a call of it"),
         ("object.__subclasses__()\nT(1)\n", 1, "may be a call of it"),
     ],
 )

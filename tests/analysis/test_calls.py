@@ -89,8 +89,8 @@ MAKERS = {
         False,
     ),
     "another class": (MAKES + "class U: ...\nU()\n", [], False),
-    "a computed name": (MAKES + "globals()[name](1)\n", [], True),
-    "a base of what is made by type": (MAKES + "U = type('U', (T,), {})\nU(1)\n", [], True),
+    "a computed name": (MAKES + "globals()[name](1)\n", ["globals()[name](1)"], True),
+    "a base of what is made by type": (MAKES + "U = type('U', (T,), {})\nU(1)\n", ["U(1)"], True),
 }
 OPERATORS = "__getitem__ __len__ __iter__ __enter__ __add__".split()
 
