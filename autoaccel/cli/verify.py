@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,13 +19,14 @@ from autoaccel.cli.terminal import Terminal
 if TYPE_CHECKING:
     from autoaccel.config import Configuration
     from autoaccel.jobs import conversion
-    from autoaccel.measure.changes import Changes
+    from autoaccel.measure.changes import Changes, Rewrites
     from autoaccel.measure.observing.request import Request
     from autoaccel.measure.observing.run_record import RunRecord
     from autoaccel.measure.scratch import Scratch
     from autoaccel.measure.verifying.originals import Limits
     from autoaccel.measure.verifying.report import Verification
     from autoaccel.measure.verifying.trials import CannotVerifyError
+    from autoaccel.measure.versions import TextOf
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
 
@@ -44,6 +45,11 @@ SAME, DIFFERENT, FAILED = 0, 1, 2
     metavar="N",
     help="Compare numbers over so many seeds at most; 3 are enough where they are close. Default: 8.",
 )
+@click.option(
+    "--against",
+    metavar="FILE|REVISION",
+    help="Compare with another version of SCRIPT: a file, or a revision of git with all that it has of the project.",
+)
 @click.option("--json", "json_file", type=SourcePath(), metavar="FILE|-", help="Write all that is known there.")
 @settled(rule_options, configuration_options, output_options)
 def verify(
@@ -54,6 +60,7 @@ def verify(
     timeout: float,
     steps: int | None,
     seeds: int | None,
+    against: str | None,
     json_file: Path | None,
     configure: Callable[..., Configuration],
     speaker: Terminal,
@@ -64,14 +71,15 @@ def verify(
 
     Compared are losses, parameters, buffers, optimizers, schedulers, batches, random numbers and what is printed: bit
     for bit where a rule is exact, within the original's own spread over several seeds where numbers change. Where
-    something differs, the change that makes the difference is searched for and named. Exit status: 0 the same, 1 a
-    difference, 2 nothing can be said.
+    something differs, the change that makes the difference is searched for and named. With `--against` nothing is
+    rewritten: the hunks between two versions are the changes. Exit status: 0 the same, 1 a difference, 2 nothing can be
+    said.
     """
     trial = observed_scripts.prepare(script, arguments, is_module=is_module, python=python)
     reporting.check_output(json_file, [trial.path], "--json")
     configuration = configure([trial.path])
     configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
-    session = Session(trial, timeout, steps, seeds)
+    session = Session(trial, timeout, steps, seeds, against, None if against is None else _other(trial.path, against))
     from autoaccel.measure.verifying.trials import CannotVerifyError
     from autoaccel.reports import verification
 
@@ -96,25 +104,41 @@ class Session:
     timeout: float = 600.0
     steps: int | None = None
     seeds: int | None = None
+    against: str | None = None
+    """What another version is called; its texts are those of `other`."""
+    other: TextOf | None = None
 
     def verify(self, configuration: Configuration, speaker: Terminal) -> tuple[Verification, Changes]:
         """Raises `CannotVerifyError`."""
-        from autoaccel.measure import changes, scratch
+        from autoaccel.measure import scratch
         from autoaccel.measure.verifying import procedure
         from autoaccel.measure.verifying.trials import CannotVerifyError
 
-        request = self.trial.request
+        request = dataclasses.replace(self.trial.request, by_kind=self.against is not None)
         try:
             with Activity(speaker) as activity, scratch.copy(self.trial.folder, Path(request.root)) as copy:
                 showing = _Showing(activity)
                 return procedure.verify(
                     request,
-                    partial(changes.find, configuration=configuration),
+                    partial(self._changes, configuration),
                     partial(self._run, copy, showing=showing),
                     limits=self._limits(),
                     tell=showing.begin,
+                    against=self.against,
                 )
         except scratch.ScratchError as error:
+            raise CannotVerifyError(str(error)) from error
+
+    def _changes(self, configuration: Configuration, paths: Sequence[Path]) -> Changes:
+        from autoaccel import sources
+        from autoaccel.measure import changes, versions
+        from autoaccel.measure.verifying.trials import CannotVerifyError
+
+        if self.against is None or self.other is None:
+            return changes.find(paths, configuration)
+        try:
+            return versions.between(paths, self.other, self.against)
+        except sources.SourceError as error:
             raise CannotVerifyError(str(error)) from error
 
     def _limits(self) -> Limits:
@@ -137,6 +161,21 @@ class Session:
             on_steps=partial(showing.steps, wanted=request.steps),
         )
         return copy.record(record)
+
+
+def _other(script: Path, against: str) -> TextOf:
+    """The other version of a script. Raises `click.ClickException`."""
+    from autoaccel import sources
+    from autoaccel.measure import versions
+
+    if script.is_dir():
+        raise click.UsageError("--against needs a script whose file is known")
+    try:
+        if Path(against).is_file():
+            return versions.in_file(script, Path(against))
+        return versions.in_revision(script, against)
+    except (versions.NoVersionError, sources.SourceError) as error:
+        raise click.ClickException(str(error)) from error
 
 
 class _Showing:
@@ -184,6 +223,7 @@ def passed(
 ) -> list[conversion.Rewritten]:
     """What becomes of a script, and of the files of its project that it imports, when only that is changed which trains
     the same. Raises `click.ClickException`."""
+    from autoaccel.measure.changes import Rewrites
     from autoaccel.measure.verifying.trials import CannotVerifyError
     from autoaccel.reports import verification
 
@@ -193,14 +233,15 @@ def passed(
     except CannotVerifyError as error:
         raise observed_scripts.gave_up(reason(error, trial), error.failure, verbose=speaker.verbose) from error
     speaker.say(verification.verdict(report))
+    assert isinstance(changes, Rewrites)
     return [_rewritten(path, script, report, changes) for path in changes.files]
 
 
-def _rewritten(path: Path, script: Path, report: Verification, changes: Changes) -> conversion.Rewritten:
+def _rewritten(path: Path, script: Path, report: Verification, changes: Rewrites) -> conversion.Rewritten:
     """One file, of which the changes are in the order of their outcomes."""
     from autoaccel import sources
     from autoaccel.jobs import conversion
-    from autoaccel.measure.changes import known_as
+    from autoaccel.measure.changes import finding, known_as
     from autoaccel.measure.verifying.report import Verdict
     from autoaccel.rewriting import engine
 
@@ -210,7 +251,7 @@ def _rewritten(path: Path, script: Path, report: Verification, changes: Changes)
     source = sources.read(path)
     if source.text != analysis.places.text:
         raise sources.SourceError(f"{path}: left alone, it was changed while it was being verified")
-    after, _, _ = engine.checked(analysis, [each.finding for each in good if each.path == path])
+    after, _, _ = engine.checked(analysis, [finding(each) for each in good if each.path == path])
     skipped = [record for each, record in changes.left_alone if each == path]
     for each, outcome in outcomes.items():
         if each.path == path and each not in good:

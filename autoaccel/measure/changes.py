@@ -36,13 +36,12 @@ _ORDER = {tier: rank for rank, tier in enumerate((Tier.EXACT, Tier.NUMERICS, Tie
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """One finding in one file."""
+    """One change in one file."""
 
     path: Path
     """The real path of the file."""
     record: Record
     tier: Tier
-    finding: Finding
     witnesses: tuple[Lines, ...]
     """Of each place that is edited the lines of which at least one runs when that place is reached."""
 
@@ -56,8 +55,15 @@ class Change:
         return tuple(first for first, last in self.witnesses if lines.isdisjoint(range(first, last + 1)))
 
     def is_reached(self, reached: Mapping[str, Collection[int]]) -> bool:
-        """Whether a run came to what the finding speaks of, and to at least one place for each of its edits."""
+        """Whether a run came to what the change speaks of, and to at least one place for each of its edits."""
         return not self.missed(reached)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rewrite(Change):
+    """One finding of a rule."""
+
+    finding: Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +71,10 @@ class Changes:
     """The changes of a project, in an order in which each comes after those that it needs, and what is exact first."""
 
     all: tuple[Change, ...] = ()
-    files: dict[Path, Analysis] = field(default_factory=dict)
-    """Those in which something may be found."""
     left_alone: tuple[tuple[Path, Record], ...] = ()
     """Opportunities that rules declined, and why."""
     problems: tuple[str, ...] = ()
-    """Files that stay as they are although something may be found in them; a line each."""
+    """What is not compared, though it may change something; a line each."""
     later: tuple[tuple[Path, Record], ...] = ()
     """What would be found in the rewritten files, which is not among `all`."""
 
@@ -80,17 +84,14 @@ class Changes:
     def __iter__(self) -> Iterator[Change]:
         return iter(self.all)
 
-    def texts(self, chosen: Collection[Change] | None = None) -> dict[str, str]:
+    def texts(self, chosen: Collection[Change] | None = None) -> dict[str, str]:  # noqa: ARG002 - there are none
         """The files that these changes alter, by real path; all of them by default. Changes whose needs are not among
         them are left out."""
-        wanted = [each for each in self.all if chosen is None or each in chosen]
-        texts = {}
-        for path in dict.fromkeys(each.path for each in wanted):
-            analysis = self.files[path]
-            text = engine.apply(analysis, [each.finding for each in wanted if each.path == path])
-            if text != analysis.places.text:
-                texts[str(path)] = text
-        return texts
+        return {}
+
+    def needs(self, change: Change) -> tuple[Change, ...]:  # noqa: ARG002 - there are none
+        """What a change needs, and what that needs, in their order."""
+        return ()
 
     def without(self, dropped: Collection[Change]) -> tuple[Change, ...]:
         """All others that can do without these."""
@@ -98,28 +99,49 @@ class Changes:
 
     def closed(self, chosen: Collection[Change]) -> tuple[Change, ...]:
         """Those of which everything that they need is chosen, too, in their order."""
-        kept: list[Change] = []
-        findings: set[Finding] = set()
+        kept: dict[Change, None] = {}
         for each in self.all:  # what is needed comes first
-            if each in chosen and findings.issuperset(each.finding.needs):
-                kept.append(each)
-                findings.add(each.finding)
+            if each in chosen and all(need in kept for need in self.needs(each)):
+                kept[each] = None
         return tuple(kept)
 
+
+@dataclass(frozen=True, slots=True)
+class Rewrites(Changes):
+    """What rules find."""
+
+    files: dict[Path, Analysis] = field(default_factory=dict)
+    """Those in which something may be found."""
+
+    def texts(self, chosen: Collection[Change] | None = None) -> dict[str, str]:
+        wanted = [each for each in self.all if chosen is None or each in chosen]
+        texts = {}
+        for path in dict.fromkeys(each.path for each in wanted):
+            analysis = self.files[path]
+            text = engine.apply(analysis, [finding(each) for each in wanted if each.path == path])
+            if text != analysis.places.text:
+                texts[str(path)] = text
+        return texts
+
     def needs(self, change: Change) -> tuple[Change, ...]:
-        """What a change needs, and what that needs, in their order."""
         wanted: set[Finding] = set()
-        pending = [*change.finding.needs]
+        pending = [*finding(change).needs]
         while pending:
             need = pending.pop()
             wanted.add(need)
             pending.extend(need.needs)
-        return tuple(each for each in self.all if each.finding in wanted)
+        return tuple(each for each in self.all if finding(each) in wanted)
+
+
+def finding(change: Change) -> Finding:
+    """Of a change that a rule wants."""
+    assert isinstance(change, Rewrite)
+    return change.finding
 
 
 def find(
     paths: Iterable[Path], configuration: Configuration, alter: Callable[[Analysis], Analysis] | None = None
-) -> Changes:
+) -> Rewrites:
     """What rules say about the files of a project, the script first. Raises `ConfigError`.
 
     `alter` may put other findings in the place of what was found: faults, to see whether they are noticed.
@@ -127,7 +149,7 @@ def find(
     real = tuple(dict.fromkeys(path.resolve() for path in paths))
     project = Project(Files(real))
     files: dict[Path, Analysis] = {}
-    found: list[Change] = []
+    found: list[Rewrite] = []
     left_alone: list[tuple[Path, Record]] = []
     problems: list[str] = []
     later: list[tuple[Path, Record]] = []
@@ -146,7 +168,7 @@ def find(
         found.extend(_change(path, each, analysis.places) for each in analysis.findings)
         left_alone.extend((path, each) for each in declined)
     ordered = _needs_first(sorted(found, key=lambda each: _rank(each, real)))
-    return Changes(ordered, files, tuple(left_alone), tuple(problems), tuple(later))
+    return Rewrites(ordered, tuple(left_alone), tuple(problems), tuple(later), files)
 
 
 def known_as(path: Path) -> Path:
@@ -165,8 +187,8 @@ def _analysed(
     return dataclasses.replace(analysis, findings=tuple(done)), declined
 
 
-def _change(path: Path, finding: Finding, places: Places) -> Change:
-    return Change(path, record(finding, places, 1), finding.tier, finding, witnesses(finding, places))
+def _change(path: Path, finding: Finding, places: Places) -> Rewrite:
+    return Rewrite(path, record(finding, places, 1), finding.tier, witnesses(finding, places), finding)
 
 
 def _later(analysis: Analysis, path: Path, rules: Sequence[Rule], tier: Tier, project: Project) -> list[Record]:
@@ -178,16 +200,16 @@ def _later(analysis: Analysis, path: Path, rules: Sequence[Rule], tier: Tier, pr
     return records([each for each in after.findings if each.edits_code], after.places, 2)
 
 
-def _rank(change: Change, paths: Sequence[Path]) -> tuple[int, int, int, int, str]:
+def _rank(change: Rewrite, paths: Sequence[Path]) -> tuple[int, int, int, int, str]:
     where = change.record.where
     return _ORDER[change.tier], paths.index(change.path), where.line, where.column, change.record.code
 
 
-def _needs_first(changes: Sequence[Change]) -> tuple[Change, ...]:
+def _needs_first(changes: Sequence[Rewrite]) -> tuple[Rewrite, ...]:
     by_finding = {each.finding: each for each in changes}
-    placed: dict[Change, None] = {}
+    placed: dict[Rewrite, None] = {}
 
-    def place(change: Change) -> None:
+    def place(change: Rewrite) -> None:
         for need in change.finding.needs:
             if by_finding[need] not in placed:
                 place(by_finding[need])

@@ -45,20 +45,25 @@ class LoaderLoop:
 class BatchTransfer:
     """A call that moves batch data: `x.to(device)`, `x.cuda()`, `x.type(Tensor)`.
 
-    `path` is the part of the batch: () the whole, (0,) or ("input_ids",) an element, with "*" for any. `derived`
-    tells how the moved value came from the batch: None as it is, "view" of the same memory, "copy" converted on the
-    host first. `site` is the loop (or the `next()` call) that yields the batch, possibly in another file
-    (`site_script`) than the call (`script`). A call that several loops hand their batches to is a transfer for each of
-    them."""
+    `paths` are the parts of the batch that it may get, one after another (a helper's `tensor.to(device)`) or one of
+    them: () the whole, (0,) or ("input_ids",) an element, with "*" for any. `derived` tells how the moved value came
+    from the batch: None as it is, "view" of the same memory, "copy" converted on the host first. `site` is the loop (or
+    the `next()` call) that yields the batch, possibly in another file (`site_script`) than the call (`script`). A call
+    that several loops hand their batches to is a transfer for each of them."""
 
     script: Script
     call: ast.Call
     method: Method
     device: ast.expr | None
-    path: ElementPath
+    paths: frozenset[ElementPath]
     derived: str | None
     site: ast.AST
     site_script: Script
+
+    @property
+    def path(self) -> ElementPath:
+        """The one part that it gets; any element where there are several."""
+        return next(iter(self.paths)) if len(self.paths) == 1 else (STAR,)
 
 
 @once_all
@@ -222,10 +227,9 @@ def transfers(script: Script) -> Iterator[BatchTransfer]:
             continue
         for site, file in _sites(batches):
             own = [value for value in batches if value.node is site]
-            paths, derived = {value.path for value in own}, {value.how for value in own}
-            path = paths.pop() if len(paths) == 1 else (STAR,)
+            paths, derived = frozenset(value.path for value in own), {value.how for value in own}
             how = derived.pop() if len(derived) == 1 else "copy"
-            yield BatchTransfer(script, call, function.attr, device, path, how, site, file)  # type: ignore[arg-type]
+            yield BatchTransfer(script, call, function.attr, device, paths, how, site, file)  # type: ignore[arg-type]
 
 
 def _only_converts(script: Script, call: ast.Call) -> bool:

@@ -42,17 +42,23 @@ def verdict(report: Verification) -> str:
     script = shown(report.script)
     failed, passed = report.of(Verdict.FAILED), report.of(Verdict.PASSED)
     open_ones = len(report.outcomes) - len(failed) - len(passed)
+    than = "" if report.against is None else f" as {shown(report.against)}"
     if not report.outcomes:
-        return click.style(f"{script}: nothing would be rewritten, so there is nothing to verify.", bold=True)
+        what = "nothing would be rewritten" if report.against is None else f"the same code{than}"
+        return click.style(f"{script}: {what}, so there is nothing to verify.", bold=True)
     if failed:
-        what = f"{script} does not train the same: {counted(len(failed), 'change')} of {len(report.outcomes)} make"
+        what = (
+            f"{script} does not train the same{than}: {counted(len(failed), 'change')} of {len(report.outcomes)} make"
+        )
         what = f"{what}{'s' if len(failed) == 1 else ''} a difference."
         return click.style(what, fg="red", bold=True)
     rest = f"; {counted(open_ones, 'change')} not reached: not verified" if open_ones else ""
     if report.says_nothing:
         return click.style(f"{script}: no change was reached, so nothing was verified.", fg="yellow", bold=True)
     number = counted(len(passed), "change") + (f" of {len(report.outcomes)}" if open_ones else "")
-    return click.style(f"{script} trains the same with {number}{rest}.", fg="green", bold=True)
+    return click.style(
+        f"{script} trains the same{than}{',' if than else ''} with {number}{rest}.", fg="green", bold=True
+    )
 
 
 def to_json(report: Verification) -> str:
@@ -147,7 +153,7 @@ def _rough(number: float) -> str:
 def _standing_notes(report: Verification) -> Iterator[str]:
     if not report.repeats:
         yield "the original does not repeat itself under one seed, so it was compared within its own spread"
-    if report.device == "cpu" and report.outcomes:
+    if report.device == "cpu" and report.outcomes and report.against is None:
         yield (
             "on a CPU copies do not overlap and nothing is compiled to other kernels; what leads to them was rehearsed"
         )

@@ -47,5 +47,7 @@ class Request(Message):
     """After the first optimizer step every trained number is multiplied by one plus so much of a standard normal."""
     lines: bool = False
     """Whether to note which lines of the project's files were reached; slower."""
+    by_kind: bool = False
+    """Whether what is trained is called by its kind and order, and not by the script's names for it."""
     protected: tuple[str, ...] = ()
     """Folders below which no file may be changed that was there before the run."""

@@ -132,7 +132,7 @@ def _of_mode(
     if mode == "record":
         yield training.Losses()
         yield training.Marks()
-        yield state.TrainedObjects(naming.Names(concerns))
+        yield state.TrainedObjects(naming.Names(concerns, request.by_kind))
     if mode == "turns":
         yield turns.Turns(*pipes)
     if request.perturbation:

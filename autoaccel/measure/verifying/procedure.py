@@ -42,16 +42,18 @@ def verify(
     *,
     limits: Limits | None = None,
     tell: Callable[[str], None] = lambda _: None,
+    against: str | None = None,
 ) -> tuple[Verification, Changes]:
     """Verify one script; also what its changes are. `changes_of` gets the project files that the script ran or
-    imported. Raises `CannotVerifyError`."""
-    return _Procedure(Trials(request, runner, tell), limits or Limits()).run(changes_of)
+    imported; `against` is what the version that they make is called. Raises `CannotVerifyError`."""
+    return _Procedure(Trials(request, runner, tell), limits or Limits(), against).run(changes_of)
 
 
 class _Procedure:
-    def __init__(self, trials: Trials, limits: Limits) -> None:
+    def __init__(self, trials: Trials, limits: Limits, against: str | None) -> None:
         self.trials = trials
         self.limits = limits
+        self.against = against
         self.began = time.monotonic()
 
     def run(self, changes_of: ChangesOf) -> tuple[Verification, Changes]:
@@ -88,6 +90,7 @@ class _Procedure:
             numerics=numerics,
             decisions=here.decisions,
             notes=tuple(state.notes),
+            against=self.against,
         )
         return report, changes
 

@@ -87,6 +87,8 @@ class Verification:
     """Of the runtime, as this machine makes them."""
     notes: tuple[str, ...] = ()
     """What the reader must know to judge the verdict."""
+    against: str | None = None
+    """The version that it was compared with; None for its rewritten form."""
 
     def of(self, verdict: Verdict) -> tuple[Outcome, ...]:
         return tuple(each for each in self.outcomes if each.verdict is verdict)

@@ -159,7 +159,7 @@ def _parts(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[BatchPart, ..
     kept = {read.path[:1] for read in batch.reads if read.transfer is None} | batch.shared_copies()
     if () in kept or not moves:
         return ()
-    whole = {transfer.path[:1] for transfer in moves if moves_whole_part(transfer)}
+    whole = {path[:1] for transfer in moves if moves_whole_part(transfer) for path in transfer.paths}
     if () in whole or (STAR,) in whole:
         return () if kept else (STAR,)
     parts = {path[0] for path in whole - kept}

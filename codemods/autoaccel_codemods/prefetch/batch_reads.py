@@ -122,7 +122,8 @@ class BatchReads:
                     call = script.parent(parent)
                     if isinstance(call, ast.Call) and call.func is parent:
                         if call in self.transfers:
-                            yield Read(script, call, self.transfers[call].path, self.transfers[call])
+                            transfer = self.transfers[call]
+                            yield Read(script, call, path if path in transfer.paths else transfer.path, transfer)
                             return
                         if attr in ("items", "values"):
                             node, path = call, (*path, STAR)
@@ -227,7 +228,8 @@ class BatchReads:
 
         On the device every further move gives the same tensor, so a change of one would show in the others.
         """
-        several = {each.path[:1] for each in self.transfers.values() if changed_after(each.script, each)}
+        changed = (each for each in self.transfers.values() if changed_after(each.script, each))
+        several = {path[:1] for each in changed for path in each.paths}
         if not self._changes_copies():
             return frozenset(several)
         seen: set[ElementPath] = set()
@@ -235,9 +237,10 @@ class BatchReads:
             inner = self._in_inner_loop(transfer.script, transfer.call)
             handing = self.functions.get((transfer.script, transfer.script.function(transfer.call)), [])
             again = len(handing) > 1 or any(self._in_inner_loop(*call) for call in handing)
-            if transfer.path[:1] in seen or again or (inner and not _key_loop(transfer)):
-                several.add(transfer.path[:1])
-            seen.add(transfer.path[:1])
+            parts = {path[:1] for path in transfer.paths}
+            if not seen.isdisjoint(parts) or again or (inner and not _key_loop(transfer)):
+                several |= parts
+            seen |= parts
         return frozenset(several)
 
     def _in_inner_loop(self, script: Script, node: ast.AST) -> bool:
@@ -315,7 +318,7 @@ def _covers(path: ElementPath, other: ElementPath) -> bool:
 
 def moves_whole_part(transfer: BatchTransfer) -> bool:
     """Whether all of one element (or of the whole batch) is moved, not a selection of it."""
-    if any(step != STAR for step in transfer.path[1:]):
+    if any(step != STAR for path in transfer.paths for step in path[1:]):
         return False
     receiver = transfer.call.func.value if isinstance(transfer.call.func, ast.Attribute) else None
     dynamic = not transfer.path and isinstance(receiver, ast.Subscript)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,7 @@ def test_subsets_have_texts_of_their_own(found: Changes) -> None:
 
 def test_one_rule_needs_no_ablation(found: Changes) -> None:
     code = found.all[0].record.code
-    only = Changes(tuple(each for each in found if each.record.code == code and not found.needs(each)), found.files)
+    only = replace(found, all=tuple(each for each in found if each.record.code == code and not found.needs(each)))
     assert ablation.subsets(only) == []
     worth = Interval(1.5, 1.4, 1.6)
     (contribution,) = ablation.contributions(only, {frozenset(only.all): worth})
