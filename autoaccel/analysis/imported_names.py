@@ -20,9 +20,12 @@ def imported(script: Script) -> Iterator[str]:
 
 
 def imported_elsewhere(script: Script, local: str) -> bool:
-    """Whether another file of the project imports a name from this one. Raises `Incomplete`."""
-    for other in script.project.files_naming(script, local, attribute=False).all():
-        for node in other.find(ast.ImportFrom) if other is not script else ():
+    """Whether another file of the project imports a name, or all names, from this one. Raises `Incomplete`.
+
+    Files that import all names count whether they say this one or not: a rewrite of theirs may take it out of them, and
+    would change the answer of the next run."""
+    for other in script.project.importers(script):
+        for node in other.find(ast.ImportFrom):
             for alias in node.names:
                 if alias.name in (local, "*"):
                     target = ".".join(filter(None, (node.module, local)))

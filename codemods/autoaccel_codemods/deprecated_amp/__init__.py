@@ -138,9 +138,9 @@ def _problem(script: Script, statement: ast.Import | ast.ImportFrom, local: str,
     if script.enclosing_class(statement) is not None and scope is None:
         return "it is an attribute of a class"
     try:
-        if scope is None and imported_elsewhere(script, local):
-            return "other files import it from here"
-        return name_looked_up(script, local, public=scope is None)
+        if (problem := name_looked_up(script, local, public=scope is None)) is not None:
+            return problem
+        return "other files import it from here" if scope is None and imported_elsewhere(script, local) else None
     except Incomplete as incomplete:
         return str(incomplete)
 
