@@ -10,6 +10,7 @@ Running a script as its users would, from rewritten texts:
 Observed runs, in processes of their own:
     interpreters    which Python
     launching       their start and their end
+    versions        what lies between two versions of a script, as hunks
     watchdog        their end when the tool is gone
     watchdog_client  what it is told
     failures        what is told of one that went wrong

@@ -31,8 +31,8 @@ OPTIONS = {
         "-h", "-j", "-q", "-v",
     ],
     "verify": [
-        "--color", "--config", "--extend-select", "--help", "--ignore", "--isolated", "--json", "--python", "--quiet",
-        "--scratch", "--seeds", "--select", "--steps", "--tier", "--timeout", "--verbose", "-h", "-m", "-q", "-v",
+        "--against", "--color", "--config", "--extend-select", "--help", "--ignore", "--isolated", "--json", "--python",
+        "--quiet", "--scratch", "--seeds", "--select", "--steps", "--tier", "--timeout", "--verbose", "-h", "-m", "-q", "-v",
     ],
     "run": [
         "--color", "--config", "--extend-select", "--help", "--ignore", "--isolated", "--quiet", "--select", "--tier",

@@ -183,6 +183,8 @@ def test_in_copies_of_the_working_directory(run: Run, good: Path, folder: Path, 
         (("verify", "train.py", "--seeds", "2"), "2 is not in the range x>=3"),
         (("verify", "train.py", "--epochs", "3"), "No such option"),
         (("verify", "train.py", "--select", "AA9999"), "no rule matches 'AA9999'"),
+        (("verify", "train.py", "--against", "v1.0"), "v1.0: neither a file nor a revision that git knows"),
+        (("verify", "-m", "elsewhere", "--against", "train.py"), "--against needs a script whose file is known"),
         (("verify", "train.py", "--json", "train.py"), "--json train.py would replace a script that is looked at"),
         (("rewrite", "train.py", "--", "--epochs", "1"), "--epochs: no such file; arguments for the script need"),
         (("rewrite", "--verified", "train.py", "other.py"), "--verified needs one script on disk"),
@@ -205,6 +207,44 @@ def test_interrupted(run: Run, good: Path, monkeypatch: pytest.MonkeyPatch, obse
     monkeypatch.setattr(launching, "observe", interrupted)
     result = run("verify", "train.py")
     assert (result.exit_code, result.stdout) == (130, "")
+
+
+# -- verify --against
+
+
+def test_the_guilty_hunk_is_named(run: Run, good: Path, observed: Observed) -> None:
+    good.with_name("other.py").write_text(GOOD.replace("torch", "torch, os") + "z = fast(1)\n", encoding="utf-8")
+    result = run("verify", "train.py", "--against", "other.py")
+    assert (result.exit_code, result.stderr) == (1, "")
+    rows, verdict = result.stdout.split("\n\n")
+    same, differs = rows.splitlines()
+    assert same.split() == "hunk of other.py 1 change equivalent same bit for bit".split()
+    assert differs.startswith("hunk of other.py  1 change  equivalent  differs  train.py:3: it fails: NameError: ")
+    assert verdict.startswith("train.py does not train the same as other.py: 1 change of 2 makes a difference.\n")
+    assert good.read_text(encoding="utf-8") == GOOD
+
+
+def test_two_versions_that_train_the_same(run: Run, good: Path, observed: Observed) -> None:
+    good.with_name("other.py").write_text(GOOD.replace("timid(2)", "timid(3)"), encoding="utf-8")
+    result = run("verify", "train.py", "--against", "other.py", "--json", "-")
+    content = json.loads(result.stdout)
+    assert (result.exit_code, content["status"], content["against"]) == (0, "same", "other.py")
+    assert [each["message"] for each in content["outcomes"]] == ["`y = timid(2)` is `y = timid(3)` in other.py"]
+    assert all(request.by_kind for request in observed.requests)
+
+
+def test_the_same_code(run: Run, good: Path, observed: Observed) -> None:
+    good.with_name("other.py").write_text("# once more\n" + GOOD, encoding="utf-8")
+    result = run("verify", "train.py", "--against", "other.py")
+    assert result.exit_code == 0
+    assert "train.py: the same code as other.py, so there is nothing to verify.\n" in result.stdout
+
+
+def test_another_version_that_cannot_be_parsed(run: Run, good: Path, observed: Observed) -> None:
+    good.with_name("other.py").write_text("def f(:\n", encoding="utf-8")
+    result = run("verify", "train.py", "--against", "other.py")
+    assert result.exit_code == 2
+    assert "other.py:1: cannot parse train.py: " in result.stderr
 
 
 # -- rewrite --verified
