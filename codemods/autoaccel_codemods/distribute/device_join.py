@@ -10,8 +10,8 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
 from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore, Replace, literal
 from autoaccel.pytorch.device_moves import device_move
-from autoaccel_codemods.distribute import early_draws
 from autoaccel_codemods.captured_step.problems import DeclinedError
+from autoaccel_codemods.distribute import early_draws
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script

@@ -16,9 +16,9 @@ from autoaccel.pytorch import data_parallel, graph_capture
 from autoaccel.pytorch.gradients import backward_calls
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach
+from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.compile.trained_models import TrainedModel, trained_models
 from autoaccel_codemods.distribute import device_join, file_effects
-from autoaccel_codemods.captured_step.problems import DeclinedError
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script

@@ -10,8 +10,8 @@ from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import Code, Edit, Replace, WrapStatements
 from autoaccel.pytorch.gradients import calls_training
-from autoaccel_codemods.distribute.file_calls import FileCall, file_call
 from autoaccel_codemods.captured_step.problems import DeclinedError
+from autoaccel_codemods.distribute.file_calls import FileCall, file_call
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
