@@ -11,7 +11,7 @@ Left alone:
 - models that are made in a loop or in several places, or that nothing shows to be modules; lazy layers;
 - what the reducer does not see: `backward(create_graph=True)`, sparse gradients, hooks of parameters;
 - a device that is not chosen in sight; generators that are seeded by the clock;
-- files that are written in a way that is not understood; questions to the user.
+- files that are changed, or written and read again; loggers out of sight; questions to the user.
 
 Before:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -7,16 +7,18 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.syntax_index import is_constant
+from autoaccel.dataflow.syntax_index import is_constant, last_name
 from autoaccel.edits import Code, Edit, Replace, WrapStatements
 from autoaccel.pytorch.gradients import calls_training
 from autoaccel_codemods.captured_step.problems import DeclinedError
-from autoaccel_codemods.distribute.file_calls import FileCall, file_call
+from autoaccel_codemods.distribute.file_calls import FileCall, file_call, written_path
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
 _FIRST: Final = "first"
+_PATH: Final = "path"
+_READERS: Final = frozenset("open load loadtxt imread read_csv read_pickle exists isfile getsize listdir glob".split())
 _ASKS: Final = frozenset("exists isdir isfile is_dir is_file lexists".split())
 _FORGIVING: Final = frozenset({"OSError", "FileExistsError", "Exception", "EnvironmentError", "IOError"})
 _SIMPLE: Final = (ast.Assign, ast.AnnAssign, ast.Expr, ast.Return)
@@ -39,8 +41,22 @@ def _by_itself(script: Script, call: ast.Call, kind: FileCall) -> Iterator[Edit]
     elif kind is FileCall.DIRECTORY:
         if not _is_forgiven(script, call):
             raise DeclinedError(f"the directory of line {call.lineno} must not be there yet")
-    else:
-        raise DeclinedError(f"each process would write `{script.source(call.func)}` in line {call.lineno}")
+    elif (path := written_path(script, call)) is None:
+        raise DeclinedError(f"each process would write by `{script.source(call.func)}` in line {call.lineno}")
+    elif (reader := _reader(script, path)) is not None:
+        raise DeclinedError(f"what line {call.lineno} writes is read again in line {reader.lineno}")
+    elif not (isinstance(path, ast.Call) and script.runtime_name(path.func) == _PATH):
+        yield Replace(path, Code(f"{script.accel}.{_PATH}({{0}})", (path,)))
+
+
+def _reader(script: Script, path: ast.expr) -> ast.Call | None:
+    """Who reads a path again: by the same words."""
+    text = script.source(path)
+    for call in script.find(ast.Call):
+        if last_name(call.func) in _READERS and any(script.source(each) == text for each in call.args):
+            if path not in call.args:
+                return call
+    return None
 
 
 def _alone(script: Script, call: ast.Call, kind: FileCall) -> ast.stmt | None:
