@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 # Names of modules that occur twice and mean one thing: a rule and its verb, a feature in two layers, of each rule, of
 # `verify` and of `bench`.
-SHARED = {"autocast", "compile", "in_memory", "baseline", "rules", "blockers", "procedure", "report"}
+SHARED = {"autocast", "compile", "distribute", "in_memory", "baseline", "rules", "blockers", "procedure", "report"}
 NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE)))
 
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "run": "autoaccel.cli.run:run",
     "verify": "autoaccel.cli.verify:verify",
     "bench": "autoaccel.cli.bench:bench",
+    "distribute": "autoaccel.cli.distribute:distribute",
     "rule": "autoaccel.cli.rules:rule",
     "rules": "autoaccel.cli.rules:rules",
     "env": "autoaccel.cli.env:env",

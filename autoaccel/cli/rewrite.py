@@ -140,14 +140,14 @@ def rewrite(
         return _rewrite_verified(paths[0], click.get_current_context().meta.get(_ARGUMENTS, ()), run)
     if paths == (STDIN,):
         name = stdin_filename or UNNAMED
-        return _rewrite_stdin(stdin_filename, run(base=_base([name]), destinations={name: mode.output or STDIN}))
+        return _rewrite_stdin(stdin_filename, run(base=common_base([name]), destinations={name: mode.output or STDIN}))
     found = inputs.find(paths, configuration, speaker)
     for path in found.files:
         configuration.rules_for(path)
     destinations = {} if output is None else {path: _destination(path, paths, output) for path in found.files}
     _check_collisions(destinations)
-    this = run(base=_base(found.files), destinations=destinations)
-    status = _rewrite_files(_outcomes(found.files, jobs, this), this)
+    this = run(base=common_base(found.files), destinations=destinations)
+    status = rewrite_files(_outcomes(found.files, jobs, this), this)
     return FAILED if found.problems else status
 
 
@@ -189,7 +189,7 @@ def _destination(path: Path, paths: tuple[Path, ...], output: str) -> Path:
     return target / path.name
 
 
-def _rewrite_files(outcomes: Iterable[conversion.Outcome], run: Run) -> int:
+def rewrite_files(outcomes: Iterable[conversion.Outcome], run: Run) -> int:
     """Rewrite everything, then write: files are judged by what the others are, not by what they are about to become."""
     attempts = [_done(outcome, run) for outcome in outcomes]
     done = [each for each in attempts if each is not None]
@@ -246,7 +246,7 @@ def _rewrite_verified(script: Path, arguments: tuple[str, ...], run: Callable[..
 
     settings = run(base=Path.cwd())
     outcomes = verify.passed(script, arguments, settings.configuration, settings.terminal)
-    return _rewrite_files(outcomes, run(base=_base([outcome.path for outcome in outcomes])))
+    return rewrite_files(outcomes, run(base=common_base([outcome.path for outcome in outcomes])))
 
 
 def _outcomes(files: Sequence[Path], jobs: int | None, run: Run) -> Iterable[conversion.Outcome]:
@@ -340,7 +340,7 @@ def _show(done: Rewritten, run: Run) -> None:
     run.terminal.product(diffs.encoded(colour_diff(patch) if run.terminal.colour_out else patch, done.source.encoding))
 
 
-def _base(paths: Sequence[Path]) -> Path:
+def common_base(paths: Sequence[Path]) -> Path:
     """The working directory or, where some of the files lie elsewhere, the folder that holds them all and it."""
     here = Path.cwd()
     files = [_named(path) for path in paths]

@@ -48,6 +48,8 @@ class Rule:
     """Of what can bind a script, what the rule makes shorter; what it is made for first."""
     on_request: bool = field(default=False, kw_only=True)
     """Applied only where it is selected by code or name, as all rules of tier opt-in are."""
+    command: str = field(default="", kw_only=True)
+    """The command that selects it, where it has one of its own: `distribute`."""
     order: int = field(default=95, kw_only=True)
     """Rules are applied in this order, then by code: an earlier one wins where two want the same code."""
     function: Check | None = field(default=None, kw_only=True)

@@ -13,7 +13,7 @@ script.
     loading            `prefetch`, `num_workers` and `pin_memory`: batches before the loop asks for them
     in_memory          `in_memory`: batches of data in memory, looked up whole; `prefetch` uses it as well
     running_total      `total` and `item`: sums that are kept on the device until they are read
-    distributed        `device`, `distribute`, `save`, `first` and `agreed`: the same training by several processes
+    distributed        `device`, `distribute`, `save`, `first`, `path`, `agreed`: the same by several processes
     optim              `optimizer`: all parameters updated in one kernel, where that is faster
     memory_layout      `channels_last`: pictures in memory pixel by pixel, where that is faster
     backends           `matmul_precision` and `cudnn_benchmark`: settings for CUDA, where they are faster
@@ -31,7 +31,7 @@ from .amp.autocast import autocast
 from .amp.grad_scaler import grad_scaler
 from .backends.switches import cudnn_benchmark, matmul_precision
 from .compile.in_place_compile import compile  # noqa: A004 - scripts say accel.compile
-from .distributed import agreed, device, distribute, first, save
+from .distributed import agreed, device, distribute, first, path, save
 from .in_memory.whole_batches import in_memory
 from .loading.loader_settings import num_workers, pin_memory
 from .loading.prefetcher import prefetch
@@ -57,6 +57,7 @@ __all__ = [
     "matmul_precision",
     "num_workers",
     "optimizer",
+    "path",
     "pin_memory",
     "prefetch",
     "save",

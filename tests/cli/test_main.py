@@ -43,6 +43,9 @@ OPTIONS = {
         "--python", "--quiet", "--scratch", "--select", "--steps", "--tier", "--time", "--timeout", "--verbose", "-h",
         "-m", "-q", "-v",
     ],
+    "distribute": [
+        "--color", "--config", "--diff", "--help", "--isolated", "--quiet", "--shard", "--verbose", "-h", "-q", "-v",
+    ],
     "rule": ["--help", "--output-format", "-h"],
     "rules": ["--help", "--output-format", "-h"],
     "env": ["--help", "--output-format", "-h"],

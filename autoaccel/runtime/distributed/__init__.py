@@ -2,7 +2,7 @@
 
 Under one process every verb does nothing. The definition, what may differ and what it costs: `docs/distributed.md`.
 
-    first_rank          `device`, `save`, `first` and `agreed`: what the first rank does for all, or before the others
+    first_rank          `device`, `save`, `first`, `path`, `agreed`: what the first rank does for all, or first
     global_view         `distribute`: a model of which each rank computes its rows, and hands back all of them
     row_independence    whether a model may be computed by rows, tried with a few of them
     shares              which rows a rank has; their way in and out, and that of their gradients
@@ -13,7 +13,7 @@ Under one process every verb does nothing. The definition, what may differ and w
     process_group       joining, meeting and leaving, and what is said when a rank is lost
 """
 
-from .first_rank import agreed, device, first, save
+from .first_rank import agreed, device, first, path, save
 from .global_view import distribute
 
-__all__ = ["agreed", "device", "distribute", "first", "save"]
+__all__ = ["agreed", "device", "distribute", "first", "path", "save"]

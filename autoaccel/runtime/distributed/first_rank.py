@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import pickle
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -115,6 +120,34 @@ def agreed(condition: Any) -> Any:
     return bool(group.exchange([float(bool(condition))], "at accel.agreed()")[0][0])
 
 
+def path(place: Any) -> Any:
+    """Where a rank writes a file or a folder: the first one to `place`, the others to where it is thrown away.
+
+    So each rank does what the script says, and what it leaves behind is there once. What the others read again is for
+    `save` and `first`.
+
+    Args:
+        place: A path. What is none, such as an open file, stays as it is.
+
+    Returns:
+        A path of the same type; under one process, and on the first rank, `place` itself.
+    """
+    group = _joined()
+    if group is None or group.rank == 0 or not isinstance(place, str | os.PathLike):
+        return place
+    own = Path(_throwaway(), Path(place).absolute().relative_to(Path(place).absolute().anchor))
+    own.parent.mkdir(parents=True, exist_ok=True)
+    return str(own) if isinstance(place, str) else type(place)(own)  # type: ignore[call-arg]
+
+
+@cache
+def _throwaway() -> str:
+    """A folder of this process, which goes with it."""
+    folder = tempfile.mkdtemp(prefix="autoaccel-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def _joined() -> Group | None:
     """The group, which is joined here where a script comes to save before it names a device; None of one process."""
     if process_group.world_size() == 1:
@@ -122,7 +155,8 @@ def _joined() -> Group | None:
     found = process_group.current()
     if found is None and process_group.has_left():
         return None
-    return found or process_group.join(devices.in_use().type)
+    # the device may be named later, and connections are made when they are first used
+    return found or process_group.join((devices.accelerator() or torch.device("cpu")).type)
 
 
 def _numbered(verb: str) -> str:

@@ -98,6 +98,11 @@ def verbs() -> None:
         accel.save(model.state_dict(), "net.pth")
         accel.save(model.state_dict(), Path("net.pth"), _use_new_zipfile_serialization=True)
     found["saved"] = all(map(torch.equal, torch.load("net.pth").values(), model.state_dict().values()))
+    with open(accel.path("pictures/log.txt") if rank() else "log.txt", "a") as log:  # noqa: PTH123 - as scripts do
+        log.write("once\n")
+    with Path(accel.path(Path("log.txt"))).open("a") as log:
+        log.write("once\n")
+    found["paths"] = [type(accel.path("x")).__name__, isinstance(accel.path(Path("x")), Path), accel.path(None)]
     found["failures"] = [_failure(_save_nowhere), _failure(_first_fails)]
     found["declined"] = [_failure(function) for function in _declined(model)]
     loader: Any = DataLoader(TensorDataset(torch.arange(10.0)), 4, shuffle=True, num_workers=1)

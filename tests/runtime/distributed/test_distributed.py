@@ -186,6 +186,13 @@ def test_the_first_rank_comes_first(runs: Path) -> None:
     assert (folder / "saves").read_text().split() == ["0", "0"]
 
 
+@pytest.mark.parametrize("name", ["verbs 1", "verbs 3"])
+def test_a_path_is_written_once(runs: Path, name: str) -> None:
+    folder = runs / name
+    assert (folder / "log.txt").read_text() == "once\nonce\n" and not (folder / "pictures").exists()
+    assert found(folder, 0)["paths"] == ["str", True, None]
+
+
 def test_what_fails_on_the_first_rank_fails_on_all(runs: Path) -> None:
     folder = runs / "verbs 3"
     for rank in range(3):
@@ -239,6 +246,7 @@ def test_one_process_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert accel.distribute(model, shard=True) is model and "forward" not in vars(model)
     nothing: list[int] = []
     assert accel.device("cuda:7") == "cuda:7" and accel.agreed(nothing) is nothing
+    assert accel.path(place := "log.txt") is place
     with accel.first():
         pass
     after = functional.dropout, functional.batch_norm, torch.randn, torch.autograd.backward, torch.Tensor.normal_

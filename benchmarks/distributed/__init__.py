@@ -1,0 +1,1 @@
+"""Whether public scripts train the same under several processes after `autoaccel distribute`."""

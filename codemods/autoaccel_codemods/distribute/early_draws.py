@@ -1,0 +1,77 @@
+"""Random numbers that are drawn before the ranks join, which would be others on each of them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from autoaccel.pytorch.reachable_code import reachable_code
+from autoaccel_codemods.captured_step.problems import DeclinedError
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+_DRAWS: Final = re.compile(
+    r"^(?:(torch)\.(?:rand\w*|normal|bernoulli|multinomial|poisson|utils\.data\.random_split)|(numpy)\.random\.\w+"
+    r"|(random)\.\w+|sklearn\.\w+\.(?:train_test_split|make_\w+))$"
+)
+_SEEDS: Final = re.compile(r"^(?:(torch)(?:\.cuda|\.random)?\.manual_seed\w*|(numpy)\.random\.seed|(random)\.seed)$")
+_MAKES: Final = re.compile(r"^numpy\.random\.(default_rng|RandomState)$|^random\.Random$")
+_ANEW: Final = re.compile(r"^(torch|torch\.random)\.seed$|^random\.SystemRandom$|^secrets\.|^os\.urandom$")
+_CLOCK: Final = re.compile(r"^(time\.|datetime\.|os\.getpid$|os\.urandom$|uuid\.)")
+
+
+def refuse(script: Script, join: ast.stmt) -> None:
+    """Raises `DeclinedError` where random numbers differ between processes: those of before, and seeds of their own.
+
+    Args:
+        script: The file in which the ranks join.
+        join: The statement in which they do.
+    """
+    for other in script.project.related(script):
+        if (call := _seeded_anew(other)) is not None:
+            raise DeclinedError(f"`{other.source(call)}` in line {call.lineno} is another seed in each process")
+    seeded: set[str] = set()
+    for other, call in _calls_before(script, join):
+        name = other.qualname(call.func) or ""
+        if (seeds := _SEEDS.search(name)) is not None:
+            seeded.add(seeds[seeds.lastindex or 0])
+        elif (draws := _DRAWS.search(name)) is not None and not _is_of_own_generator(name, call):
+            library = draws[draws.lastindex] if draws.lastindex else "numpy"
+            if library not in seeded:
+                raise DeclinedError(f"random numbers are drawn in line {call.lineno}, before the processes join")
+
+
+def _calls_before(script: Script, join: ast.stmt) -> Iterator[tuple[Script, ast.Call]]:
+    """The calls that run before the ranks join, as far as these are in sight, in the order of the source."""
+    scope = script.function(join)
+    scopes = (script.tree,) if scope is None else (script.tree, scope)
+    for each in scopes:
+        for call in script.in_scope(each, ast.Call):
+            if each is scope or scope is None:
+                if call.lineno >= join.lineno:
+                    break
+            yield script, call
+            for other, node in reachable_code(script, [call]):
+                if isinstance(node, ast.FunctionDef) and node is not scope and not script.inside(join, node):
+                    yield from ((other, inner) for inner in other.within(node, ast.Call))
+
+
+def _seeded_anew(script: Script) -> ast.Call | None:
+    """A seed that is taken from the clock, the process or the operating system."""
+    for call in script.find(ast.Call):
+        name = script.qualname(call.func) or ""
+        seeds = _SEEDS.search(name) or _MAKES.search(name)
+        if _ANEW.search(name) or (seeds and not call.args and not call.keywords):
+            return call
+        if seeds and any(_CLOCK.search(script.qualname(each.func) or "") for each in script.within(call, ast.Call)):
+            return call
+    return None
+
+
+def _is_of_own_generator(name: str, call: ast.Call) -> bool:
+    """Whether a call draws from a generator that the program seeds for itself, or makes one."""
+    own = ("generator", "random_state")
+    return _MAKES.search(name) is not None or any(each.arg in own for each in call.keywords)

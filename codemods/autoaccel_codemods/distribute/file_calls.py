@@ -1,0 +1,120 @@
+"""What calls do to files: a table of functions, and of methods by their names."""
+
+from __future__ import annotations
+
+import ast
+import enum
+import re
+from typing import TYPE_CHECKING, Final
+
+from autoaccel.dataflow.call_arguments import given_as
+from autoaccel.dataflow.syntax_index import is_constant
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+
+class FileCall(enum.Enum):
+    """What is done."""
+
+    SAVE = "torch.save"
+    DIRECTORY = "makes a directory"
+    DOWNLOAD = "downloads what is not there yet"
+    WRITE = "writes"
+
+
+_DOWNLOADS: Final = re.compile(
+    r"^(urllib\.request\.urlretrieve|torch\.hub\.download_url_to_file|torchvision\.datasets\.utils\.download_\w+"
+    r"|nltk\.download|gdown\.download|wget\.download|huggingface_hub\.\w+_download)$"
+)
+_WRITERS: Final = {  # by the position of the path, and what it is called
+    r"numpy\.(save|savez|savez_compressed)": (0, "file"),
+    r"numpy\.(savetxt)|matplotlib\.pyplot\.(savefig|imsave)": (0, "fname"),
+    r"torchvision\.utils\.save_image": (1, "fp"),
+    r"torchvision\.io\.write_\w+|joblib\.dump": (1, "filename"),
+    r"torch\.jit\.save": (1, "f"),
+    r"torch\.onnx\.export": (2, "f"),
+    r"cv2\.(imwrite|VideoWriter)|logging\.FileHandler|logging\.handlers\.\w+FileHandler": (0, "filename"),
+    r"imageio(\.v\d)?\.(im|mim)(save|write)": (0, "uri"),
+    r"scipy\.io\.savemat": (0, "file_name"),
+    r"h5py\.File": (0, "name"),
+    r"(torch\.utils\.tensorboard\.|tensorboardX\.)(\w+\.)*SummaryWriter": (0, "log_dir"),
+}
+_OTHERS: Final = re.compile(  # which are told no path, or change what is there
+    r"^(numpy\.memmap|shutil\.\w+|os\.(remove|unlink|rename|replace|rmdir|removedirs|symlink|system)|sqlite3\.connect"
+    r"|subprocess\.(run|call|check_call|Popen)|wandb\..*|mlflow\..*|neptune\..*|comet_ml\..*|visdom\.Visdom"
+    r"|.*SummaryWriter)$"
+)
+_METHODS: Final = {
+    "save": "fp", "savefig": "fname", "save_pretrained": "save_directory", "to_csv": "path_or_buf", "to_pickle": "path",
+    "to_parquet": "path", "to_json": "path_or_buf", "to_excel": "excel_writer", "tofile": "fid",
+}  # fmt: skip
+_OF_PATHS: Final = frozenset({"write_text", "write_bytes", "touch"})
+_OTHER_METHODS: Final = frozenset({"push_to_hub", "unlink"})
+_DIRECTORIES: Final = frozenset({"os.mkdir", "os.makedirs"})
+
+
+def file_call(script: Script, call: ast.Call) -> FileCall | None:
+    """What a call does to files; None if nothing, as of functions of the project, which are in sight."""
+    name = script.qualname(call.func)
+    if name == "torch.save":
+        return FileCall.SAVE
+    method = call.func.attr if isinstance(call.func, ast.Attribute) and name is None else None
+    if name in _DIRECTORIES or (method == "mkdir" and not script.callees(call)):
+        return FileCall.DIRECTORY
+    if any(each.arg == "download" and not is_constant(each.value, False) for each in call.keywords):
+        return FileCall.DOWNLOAD
+    if name is not None and _DOWNLOADS.search(name):
+        return FileCall.DOWNLOAD
+    return FileCall.WRITE if _written(script, call, name, method) is not None else None
+
+
+def written_path(script: Script, call: ast.Call) -> ast.expr | None:
+    """The path that a call writes to; None where it does not say, or where what is there is changed."""
+    name = script.qualname(call.func)
+    method = call.func.attr if isinstance(call.func, ast.Attribute) and name is None else None
+    place = _written(script, call, name, method)
+    return place if isinstance(place, ast.expr) else None
+
+
+def _written(script: Script, call: ast.Call, name: str | None, method: str | None) -> ast.expr | str | None:
+    """The path that is written to, why it is not known, or None for calls that write nothing."""
+    unknown = "its path is not known"
+    if name is not None and not script.is_project_name(call.func):
+        if name == "logging.basicConfig":
+            return _argument(call, None, "filename") if any(each.arg == "filename" for each in call.keywords) else None
+        found = next((place for names, place in _WRITERS.items() if re.fullmatch(names, name)), None)
+        if found is not None:
+            return _argument(call, *found) or unknown
+        return unknown if _OTHERS.search(name) else None
+    if isinstance(call.func, ast.Name) and call.func.id == "open" and not script.definitions(call.func):
+        return _opened(call, _argument(call, 0, "file"), 1)
+    if method is None or not isinstance(call.func, ast.Attribute) or script.callees(call):
+        return None
+    if method == "open":
+        return _opened(call, call.func.value, 0)
+    if method in _OF_PATHS:
+        return call.func.value
+    if method in _METHODS:
+        return _argument(call, 0, _METHODS[method]) or unknown
+    return unknown if method in _OTHER_METHODS else None
+
+
+def _argument(call: ast.Call, position: int | None, name: str) -> ast.expr | None:
+    """What a call is given by position or by name, where that can be seen."""
+    if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
+        return None
+    if position is not None and position < len(call.args):
+        return call.args[position]
+    return given_as(call, name)
+
+
+def _opened(call: ast.Call, place: ast.expr | None, position: int) -> ast.expr | str | None:
+    """What an `open` writes to: nothing, its path, or what is there already."""
+    mode = _argument(call, position, "mode")
+    if mode is None and len(call.args) <= position and not any(each.arg is None for each in call.keywords):
+        return None
+    text = mode.value if isinstance(mode, ast.Constant) else None
+    if not isinstance(text, str) or "+" in text:
+        return "it may change what is there"
+    return (place or "its path is not known") if set(text) & set("wax") else None

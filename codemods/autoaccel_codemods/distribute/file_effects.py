@@ -1,0 +1,129 @@
+"""What a program does to files: saves by the first rank, downloads and directories before the others."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import is_constant, last_name
+from autoaccel.edits import Code, Edit, Replace, WrapStatements
+from autoaccel.pytorch.gradients import calls_training
+from autoaccel_codemods.captured_step.problems import DeclinedError
+from autoaccel_codemods.distribute.file_calls import FileCall, file_call, written_path
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+_FIRST: Final = "first"
+_PATH: Final = "path"
+_READERS: Final = frozenset("open load loadtxt imread read_csv read_pickle exists isfile getsize listdir glob".split())
+_ASKS: Final = frozenset("exists isdir isfile is_dir is_file lexists".split())
+_FORGIVING: Final = frozenset({"OSError", "FileExistsError", "Exception", "EnvironmentError", "IOError"})
+_SIMPLE: Final = (ast.Assign, ast.AnnAssign, ast.Expr, ast.Return)
+
+
+@once
+def edits(script: Script) -> tuple[Edit, ...]:
+    """The edits by which files are written once, and found by all. Raises `DeclinedError`."""
+    calls = [(call, kind) for call in script.find(ast.Call) if (kind := file_call(script, call)) is not None]
+    calls = [(call, kind) for call, kind in calls if not _is_in_order(script, call)]
+    alone = dict.fromkeys(each for call, kind in calls if (each := _alone(script, call, kind)) is not None)
+    rest = [(call, kind) for call, kind in calls if not any(script.inside(call, each) for each in alone)]
+    return (*_wraps(script, alone), *(each for call, kind in rest for each in _by_itself(script, call, kind)))
+
+
+def _by_itself(script: Script, call: ast.Call, kind: FileCall) -> Iterator[Edit]:
+    """The edit of a call that stands in no block of the first rank's."""
+    if kind is FileCall.SAVE:
+        yield Replace(call.func, Code(f"{script.accel}.save"))
+    elif kind is FileCall.DIRECTORY:
+        if not _is_forgiven(script, call):
+            raise DeclinedError(f"the directory of line {call.lineno} must not be there yet")
+    elif (path := written_path(script, call)) is None:
+        raise DeclinedError(f"each process would write by `{script.source(call.func)}` in line {call.lineno}")
+    elif (reader := _reader(script, path)) is not None:
+        raise DeclinedError(f"what line {call.lineno} writes is read again in line {reader.lineno}")
+    elif not (isinstance(path, ast.Call) and script.runtime_name(path.func) == _PATH):
+        yield Replace(path, Code(f"{script.accel}.{_PATH}({{0}})", (path,)))
+
+
+def _reader(script: Script, path: ast.expr) -> ast.Call | None:
+    """Who reads a path again: by the same words."""
+    text = script.source(path)
+    for call in script.find(ast.Call):
+        if last_name(call.func) in _READERS and any(script.source(each) == text for each in call.args):
+            if path not in call.args:
+                return call
+    return None
+
+
+def _alone(script: Script, call: ast.Call, kind: FileCall) -> ast.stmt | None:
+    """The statement that the first rank shall run before the others: it finds its work done when it is run again."""
+    guard = _guard(script, call)
+    if guard is not None and not calls_training(script, guard):
+        return guard
+    if kind is not FileCall.DOWNLOAD:
+        return None
+    statement = script.statement(call)
+    if not isinstance(statement, _SIMPLE):
+        raise DeclinedError(f"the download of line {call.lineno} is part of a larger statement")
+    return statement
+
+
+def _guard(script: Script, call: ast.Call) -> ast.If | None:
+    """`if not os.path.exists(path):` around a call that makes the path."""
+    inner: ast.AST = call
+    for outer in script.ancestors(call):
+        if isinstance(outer, ast.If) and inner is not outer.test:
+            asks = any(each.attr in _ASKS for each in script.within(outer.test, ast.Attribute))
+            negated = any(isinstance(each.op, ast.Not) for each in script.within(outer.test, ast.UnaryOp))
+            if asks and negated is (inner in outer.body) and not _is_elif(script, outer):
+                return outer
+        if isinstance(outer, ast.FunctionDef):
+            return None
+        inner = outer
+    return None
+
+
+def _is_elif(script: Script, branch: ast.If) -> bool:
+    above = script.parent(branch)
+    return isinstance(above, ast.If) and above.orelse == [branch]
+
+
+def _is_forgiven(script: Script, call: ast.Call) -> bool:
+    """Whether a directory may be there already."""
+    if any(each.arg == "exist_ok" and not is_constant(each.value, False) for each in call.keywords):
+        return True
+    for outer in script.ancestors(call):
+        if isinstance(outer, ast.Try) and any(script.inside(call, each) for each in outer.body):
+            kinds = [part.id for each in outer.handlers if each.type for part in script.within(each.type, ast.Name)]
+            if any(each.type is None for each in outer.handlers) or _FORGIVING & set(kinds):
+                return True
+    return False
+
+
+def _is_in_order(script: Script, node: ast.AST) -> bool:
+    """Whether it stands in a block of the first rank's already."""
+    return any(
+        isinstance(item.context_expr, ast.Call) and script.runtime_name(item.context_expr.func) == _FIRST
+        for outer in script.ancestors(node)
+        if isinstance(outer, ast.With)
+        for item in outer.items
+    )
+
+
+def _wraps(script: Script, statements: Iterable[ast.stmt]) -> Iterator[Edit]:
+    """One block for each run of neighbours."""
+    runs: list[list[ast.stmt]] = []
+    for each in statements:
+        if any(each is not other and script.inside(each, other) for other in statements):
+            continue
+        block = script.block(each)
+        if runs and runs[-1][-1] in block and block.index(runs[-1][-1]) == block.index(each) - 1:
+            runs[-1].append(each)
+        else:
+            runs.append([each])
+    for run in runs:
+        yield WrapStatements(run[0], run[-1], Code(f"with {script.accel}.{_FIRST}()"))
