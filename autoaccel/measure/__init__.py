@@ -10,7 +10,6 @@ Running a script as its users would, from rewritten texts:
 Observed runs, in processes of their own:
     interpreters    which Python
     launching       their start and their end
-    versions        what lies between two versions of a script, as hunks
     watchdog        their end when the tool is gone
     watchdog_client  what it is told
     failures        what is told of one that went wrong
@@ -18,6 +17,7 @@ Observed runs, in processes of their own:
 
 What is compared:
     changes         what rewriting would change, one change at a time
+    versions        what lies between two versions of a script, as hunks
     observing       in the script's process: hooks, and what they saw
     verifying       whether it trains the same
     benching        what was gained
