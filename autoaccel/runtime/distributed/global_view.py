@@ -65,6 +65,9 @@ def distribute(model: _Model, shard: bool = False) -> _Model:
         raise RuntimeError(f"accel.distribute: the forward of this {type(model).__name__} was replaced by hand")
     if any(isinstance(each, nn.Embedding | nn.EmbeddingBag) and each.sparse for each in model.modules()):
         raise RuntimeError("accel.distribute: sparse gradients are not averaged; leave out sparse=True")
+    for each in model.modules():
+        if isinstance(each, nn.DataParallel):
+            each.device_ids = []  # each rank has a device of its own: it hands on to the model within
     place = devices.module_device(model)
     group = process_group.join("cpu" if place is None else place.type)
     random_draws.install()

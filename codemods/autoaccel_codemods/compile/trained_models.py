@@ -33,7 +33,7 @@ _PREPARES = frozenset(
     reset_parameters""".split()
 )
 _RETURNS_MODEL = frozenset("to cuda cpu xpu float half double bfloat16 train eval apply requires_grad_".split())
-_WRAPPERS = {
+WRAPPERS = {
     "torch.nn.DataParallel": "DataParallel copies the model to every device at every step",
     "torch.distributed.fsdp.FullyShardedDataParallel": "the model is sharded",
 }
@@ -100,7 +100,7 @@ def end_of_setup(script: Script, model: TrainedModel, models: list[TrainedModel]
     last = model.ready
     for statement in block[block.index(last) + 1 :]:
         below = statement.lineno == (last.end_lineno or last.lineno) + 1
-        if not below or not any(_prepares(script, statement, other) for other in others):
+        if not below or not any(prepares(script, statement, other) for other in others):
             break
         last = statement
     return last
@@ -230,7 +230,7 @@ def _other_name(script: Script, value: ast.expr) -> ast.Name | ast.Attribute | N
         return value
     if not isinstance(value, ast.Call):
         return None
-    wrapped = value.args[0] if value.args and script.qualname(value.func) in (*_WRAPPERS, _DDP, _SYNC) else None
+    wrapped = value.args[0] if value.args and script.qualname(value.func) in (*WRAPPERS, _DDP, _SYNC) else None
     if isinstance(wrapped, ast.Name | ast.Attribute):
         return wrapped
     return _passed_on(script, value) or _handed_back(script, value)
@@ -292,11 +292,11 @@ def _set_up(script: Script, anchor: ast.stmt, target: str) -> tuple[ast.stmt, as
             break
         for call in script.in_scope(statement, ast.Call):
             name = script.qualname(call.func)
-            if name in (*_WRAPPERS, _DDP) and any(script.source(each) == target for each in call.args):
+            if name in (*WRAPPERS, _DDP) and any(script.source(each) == target for each in call.args):
                 if name != _DDP:
-                    return ready, None, _WRAPPERS[name]
+                    return ready, None, WRAPPERS[name]
                 return ready, statement, None
-        if statement is not anchor and _prepares(script, statement, target):
+        if statement is not anchor and prepares(script, statement, target):
             ready = statement
     return ready, None, None
 
@@ -305,7 +305,7 @@ def _runs_models(script: Script, statement: ast.stmt) -> bool:
     return any(runs_model(script, call) for call in script.in_scope(statement, ast.Call))
 
 
-def _prepares(script: Script, statement: ast.stmt, target: str) -> bool:
+def prepares(script: Script, statement: ast.stmt, target: str) -> bool:
     """Whether a statement moves, loads, initialises or extends the model."""
     for call in script.in_scope(statement, ast.Call):
         function = call.func

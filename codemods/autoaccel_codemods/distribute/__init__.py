@@ -1,9 +1,9 @@
-"""Train the same by many processes (only when selected).
+"""Train the same by many processes.
 
 Under `torchrun` each process computes its rows of every batch, and gradients are averaged by torch's own reducer; each
 runs the script's own lines on whole batches, so batch size, loss, schedule, metrics and prints mean what they meant.
 Under one process nothing changes. What stays the same and what may not: `docs/distributed.md`. `autoaccel distribute
-train.py` selects this rule and `data-parallel` (AA802).
+train.py` selects this rule and `distribute-replicas` (AA802).
 
 Left alone:
 - scripts that are distributed already, by torch or by a framework, and those that start processes themselves;

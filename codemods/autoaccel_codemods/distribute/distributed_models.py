@@ -8,16 +8,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import Code, Edit, Finding, InsertAfter, Skipped
 from autoaccel.pytorch import data_parallel, graph_capture
-from autoaccel.pytorch.gradients import backward_calls
+from autoaccel.pytorch.gradients import backward_calls, calls_training
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach
 from autoaccel_codemods.captured_step.problems import DeclinedError
-from autoaccel_codemods.compile.trained_models import TrainedModel, trained_models
+from autoaccel_codemods.compile.trained_models import WRAPPERS, TrainedModel, prepares, trained_models
 from autoaccel_codemods.distribute import device_join, file_effects
 
 if TYPE_CHECKING:
@@ -30,6 +31,12 @@ _SEVERAL: Final = re.compile(
     r"|^horovod\.|^(torch\.)?multiprocessing\.(spawn|Process|Pool|get_context)"
 )
 _SEVERAL_TEXT: Final = re.compile(r"distributed|Distributed|multiprocessing|horovod|torch_xla")
+_DATA_PARALLEL: Final = "torch.nn.DataParallel"
+_REPLICATED: Final = WRAPPERS[_DATA_PARALLEL]
+_REPLICATION: Final = re.compile(
+    r"^(?!torch\.nn\.DataParallel$)\S+\.(\w*DataParallel\w*|data_parallel|parallel_apply|replicate)$"
+)
+_REPLICATION_TEXT: Final = re.compile(r"DataParallel|data_parallel|parallel_apply|replicate")
 _SPARSE: Final = ("torch.nn.Embedding", "torch.nn.EmbeddingBag", "torch.nn.functional.embedding")
 _RESUMED: Final = "torch.utils.checkpoint.checkpoint"
 
@@ -63,9 +70,27 @@ def _edits(script: Script, models: list[TrainedModel]) -> Iterator[Edit]:
     if not models and not _is_part(script):
         return
     yield from file_effects.edits(script)
-    inserted = [InsertAfter(each.ready, _call(script, each)) for each in models]
+    inserted = [InsertAfter(_end_of_setup(script, each), _call(script, each)) for each in models]
     yield from device_join.edits(script, models)
     yield from inserted
+
+
+def _end_of_setup(script: Script, model: TrainedModel) -> ast.stmt:
+    """The last statement that prepares a model, `DataParallel` among them."""
+    name, last, wrapped = script.source(model.target), model.ready, False
+    block = script.block(last)
+    for statement in block[block.index(last) + 1 :] if model.problem == _REPLICATED else ():
+        wraps = any(script.source(call.args[0]) == name for call in _replicas(script, statement) if call.args)
+        if wraps or (wrapped and prepares(script, statement, name)):
+            last, wrapped = statement, True
+        elif calls_training(script, statement):
+            break
+    return last
+
+
+def _replicas(script: Script, outer: ast.AST) -> list[ast.Call]:
+    """Calls of `DataParallel`."""
+    return [call for call in script.within(outer, ast.Call) if script.qualname(call.func) == _DATA_PARALLEL]
 
 
 def _call(script: Script, model: TrainedModel) -> Code:
@@ -125,11 +150,16 @@ def of_program(script: Script) -> str | None:
         return f"{', '.join(names)} distributes it in its own way"
     if (found := mention_in_reach(related, _SEVERAL, _SEVERAL_TEXT)) is not None:
         return f"it is distributed already: `{found[0].source(found[1])}`{_line(script, *found)}"
+    if (found := mention_in_reach(related, _REPLICATION, _REPLICATION_TEXT)) is not None:
+        return f"`{found[0].source(found[1])}`{_line(script, *found)} spreads a batch over devices by itself"
     if graph_capture.captures(script):
         return graph_capture.REASON
     for each in related:
         if (part := _unseen_by_reducer(each)) is not None:
             return f"`{each.source(part)}`{_line(script, each, part)}: the reducer does not see these gradients"
+        for call in _replicas(each, each.tree):
+            if _is_of_one_device(call):
+                return f"`{each.source(call)}`{_line(script, each, call)} names its device by its number"
         for call in each.find(ast.Call):
             if isinstance(call.func, ast.Name) and call.func.id == "input" and not each.definitions(call.func):
                 return f"it asks its user{_line(script, each, call)}"
@@ -138,6 +168,12 @@ def of_program(script: Script) -> str | None:
     if not any(map(_has_loader, related)):
         return "nothing shows that it trains on batches of a loader"
     return None
+
+
+def _is_of_one_device(call: ast.Call) -> bool:
+    """Whether a `DataParallel` moves its model to a device that it is told."""
+    given = given_as(call, "device_ids") or (call.args[1] if len(call.args) > 1 else None)
+    return isinstance(given, ast.List | ast.Tuple) and len(given.elts) == 1
 
 
 def _has_loader(script: Script) -> bool:
@@ -171,7 +207,7 @@ def _unseen_by_reducer(script: Script) -> ast.AST | None:
 
 def _of_model(script: Script, model: TrainedModel) -> str | None:
     """Why a model cannot be distributed."""
-    if model.problem is not None and not model.problem.startswith("it runs a single time"):
+    if model.problem is not None and model.problem not in ("it runs a single time", _REPLICATED):
         return model.problem
     if not model.values or any(each.kind not in (Kind.MODULE, Kind.NONE) for each in script.values(model.target)):
         return "nothing shows that it is a module"

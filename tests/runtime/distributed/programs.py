@@ -7,6 +7,7 @@ import copy
 import json
 import os
 import random
+import runpy
 import signal
 import socket
 import time
@@ -53,6 +54,24 @@ def doubles() -> Iterator[None]:
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)
+
+
+def script(path: str) -> None:
+    """A script, in float64: the losses that go backward, and the checkpoints that it leaves."""
+    backward, losses = torch.autograd.backward, []
+
+    def noting(tensors: Any, *args: Any, **kwargs: Any) -> None:
+        losses.append(float(tensors))
+        backward(tensors, *args, **kwargs)
+
+    with doubles(), mock.patch.object(torch.autograd, "backward", noting):
+        runpy.run_path(path, run_name="__main__")
+    saved = {each.name: _keys(torch.load(each)) for each in sorted(Path().glob("*.pt"))} if rank() == 0 else {}
+    write({"losses": losses, "saved": saved})
+
+
+def _keys(saved: Any) -> list[str]:
+    return [*saved, *(key for each in saved.values() if isinstance(each, dict) for key in each)]
 
 
 def train(names: list[str]) -> None:
