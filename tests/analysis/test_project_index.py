@@ -328,5 +328,5 @@ def test_a_collection_of_models_keeps_nothing_from_being_said(tmp_path: Path, co
     files = {f"networks/net{number}.py": NETWORK.format(number=number) for number in range(count)}
     files["networks/__init__.py"] = "".join(f"from .net{number} import Net{number}\n" for number in range(count))
     paths = written(tmp_path, {"train.py": OF_MANY, **files})
-    wanted = {"AA103", "AA201", "AA202", "AA301", "AA401", "AA501", "AA602", "AA603"}
+    wanted = {"AA103", "AA201", "AA202", "AA301", "AA401", "AA501", "AA602", "AA603", "AA801"}
     assert codes(Project(paths), paths[0]) == wanted
