@@ -19,7 +19,7 @@ from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.compile.trained_models import WRAPPERS, TrainedModel, prepares, trained_models
-from autoaccel_codemods.distribute import device_join, file_effects
+from autoaccel_codemods.distribute import clock_conditions, device_join, file_effects
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -70,6 +70,7 @@ def _edits(script: Script, models: list[TrainedModel]) -> Iterator[Edit]:
     if not models and not _is_part(script):
         return
     yield from file_effects.edits(script)
+    yield from clock_conditions.edits(script)
     inserted = [InsertAfter(_end_of_setup(script, each), _call(script, each)) for each in models]
     yield from device_join.edits(script, models)
     yield from inserted

@@ -11,6 +11,7 @@ from autoaccel.dataflow.syntax_index import is_constant, last_name
 from autoaccel.edits import Code, Edit, Replace, WrapStatements
 from autoaccel.pytorch.gradients import calls_training
 from autoaccel_codemods.captured_step.problems import DeclinedError
+from autoaccel_codemods.distribute.clock_conditions import is_timed
 from autoaccel_codemods.distribute.file_calls import FileCall, file_call, written_path
 
 if TYPE_CHECKING:
@@ -41,12 +42,19 @@ def _by_itself(script: Script, call: ast.Call, kind: FileCall) -> Iterator[Edit]
     elif kind is FileCall.DIRECTORY:
         if not _is_forgiven(script, call):
             raise DeclinedError(f"the directory of line {call.lineno} must not be there yet")
+        path = written_path(script, call)
+        if path is not None and is_timed(script, path) and not _is_ranks_own(script, path):
+            yield Replace(path, Code(f"{script.accel}.{_PATH}({{0}})", (path,)))
     elif (path := written_path(script, call)) is None:
         raise DeclinedError(f"each process would write by `{script.source(call.func)}` in line {call.lineno}")
     elif (reader := _reader(script, path)) is not None:
         raise DeclinedError(f"what line {call.lineno} writes is read again in line {reader.lineno}")
-    elif not (isinstance(path, ast.Call) and script.runtime_name(path.func) == _PATH):
+    elif not _is_ranks_own(script, path):
         yield Replace(path, Code(f"{script.accel}.{_PATH}({{0}})", (path,)))
+
+
+def _is_ranks_own(script: Script, path: ast.expr) -> bool:
+    return isinstance(path, ast.Call) and script.runtime_name(path.func) == _PATH
 
 
 def _reader(script: Script, path: ast.expr) -> ast.Call | None:
