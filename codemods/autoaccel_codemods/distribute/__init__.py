@@ -8,7 +8,7 @@ stays the same and what may not: `docs/distributed.md`. `autoaccel distribute tr
 
 Left alone:
 - scripts that are distributed already, by torch or by a framework, and those that start processes themselves;
-- training without a loader, as of agents that act;
+- training on no batches that are seen to be some, as of agents that act;
 - models that are made in a loop or in several places, or that nothing shows to be modules; lazy layers;
 - what the reducer does not see: `backward(create_graph=True)`, sparse gradients, hooks of parameters;
 - a device that is not chosen in sight; generators that are seeded by the clock;

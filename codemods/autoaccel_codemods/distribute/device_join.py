@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from autoaccel.dataflow.abstract_values import Kind
@@ -29,12 +29,34 @@ def edits(script: Script, models: list[TrainedModel]) -> Iterator[Edit]:
     yield from _numbered(script)
     if not models:
         return
+    early_draws.refuse(script)
     inserted = None
     if not any(chosen(each) for each in script.project.related(script)):
         inserted = _before_first_use(script, models)
-    if inserted is not None:
+    join = inserted or next(iter(wrapped), None)
+    draw = early_draws.first_draw(script, _statement(script, join) or models[0].ready)
+    if draw is not None:
+        yield InsertBefore(script.statement(draw), _joining_early(script, draw, join))
+    elif inserted is not None:
         yield inserted
-    early_draws.refuse(script, _statement(script, inserted or next(iter(wrapped), None)) or models[0].ready)
+
+
+def _joining_early(script: Script, draw: ast.Call, join: Edit | None) -> Code:
+    """What joins the ranks before they draw random numbers: on the device that is chosen later."""
+    match join:
+        case None:
+            return Code(f"{script.accel}.device({script.quote}cpu{script.quote})")
+        case InsertBefore(code=code) if "if" not in code.text:
+            return code
+        case Replace(node=node) if all(
+            (script.qualname(each) or "").startswith("torch") for each in _names(script, node)
+        ):
+            return Code(f"{script.accel}.device({{0}})", (node,))
+    raise DeclinedError(f"random numbers are drawn in line {draw.lineno}, before the processes join")
+
+
+def _names(script: Script, node: ast.expr) -> Sequence[ast.Name]:
+    return script.within(node, ast.Name)
 
 
 def _statement(script: Script, edit: Edit | None) -> ast.stmt | None:

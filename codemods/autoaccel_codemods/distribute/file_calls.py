@@ -40,6 +40,7 @@ _WRITERS: Final = {  # by the position of the path, and what it is called
     r"imageio(\.v\d)?\.(im|mim)(save|write)": (0, "uri"),
     r"scipy\.io\.savemat": (0, "file_name"),
     r"h5py\.File": (0, "name"),
+    r"tensorflow\.(\w+\.)*summary\.(FileWriter|create_file_writer)": (0, "logdir"),
     r"(torch\.utils\.tensorboard\.|tensorboardX\.)(\w+\.)*SummaryWriter": (0, "log_dir"),
 }
 _OTHERS: Final = re.compile(  # which are told no path, or change what is there
