@@ -58,13 +58,17 @@ def _is_ranks_own(script: Script, path: ast.expr) -> bool:
 
 
 def _reader(script: Script, path: ast.expr) -> ast.Call | None:
-    """Who reads a path again: by the same words."""
-    text = script.source(path)
+    """Who reads a path again: by the same words, which mean the same there."""
     for call in script.find(ast.Call):
-        if last_name(call.func) in _READERS and any(script.source(each) == text for each in call.args):
-            if path not in call.args:
+        if last_name(call.func) in _READERS and path not in call.args:
+            if any(_says(script, each) == _says(script, path) for each in call.args):
                 return call
     return None
+
+
+def _says(script: Script, path: ast.expr) -> tuple[object, ...]:
+    """The words of an expression, and what its names are bound to."""
+    return script.source(path), *(script.definitions(each) for each in script.within(path, ast.Name))
 
 
 def _alone(script: Script, call: ast.Call, kind: FileCall) -> ast.stmt | None:
@@ -85,7 +89,7 @@ def _guard(script: Script, call: ast.Call) -> ast.If | None:
     inner: ast.AST = call
     for outer in script.ancestors(call):
         if isinstance(outer, ast.If) and inner is not outer.test:
-            asks = any(each.attr in _ASKS for each in script.within(outer.test, ast.Attribute))
+            asks = any(last_name(each.func) in _ASKS for each in script.within(outer.test, ast.Call))
             negated = any(isinstance(each.op, ast.Not) for each in script.within(outer.test, ast.UnaryOp))
             if asks and negated is (inner in outer.body) and not _is_elif(script, outer):
                 return outer
