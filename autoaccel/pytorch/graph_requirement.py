@@ -280,7 +280,7 @@ def _operations(script: Script, outer: ast.AST, region: ast.AST | None) -> Itera
         ):
             yield call
         elif any(may_have_graph(script, each, region, surely=not computes) for each in arguments):
-            if computes or name is None:
+            if computes or name is None or not name.startswith("torch."):  # of an autograd function, of a library
                 yield call
 
 
