@@ -44,7 +44,7 @@ def edits(script: Script, models: list[TrainedModel]) -> Iterator[Edit]:
 def _joining_early(script: Script, draw: ast.Call, join: Edit | None) -> Code:
     """What joins the ranks before they draw random numbers: on the device that is chosen later."""
     match join:
-        case None:
+        case None if not any(chosen(each) for each in script.project.related(script)):
             return Code(f"{script.accel}.device({script.quote}cpu{script.quote})")
         case InsertBefore(code=code) if "if" not in code.text:
             return code

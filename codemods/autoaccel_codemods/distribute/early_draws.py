@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from autoaccel.pytorch.forwards import is_module_method
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step.problems import DeclinedError
 
@@ -58,10 +59,10 @@ def _calls_before(script: Script, join: ast.stmt) -> Iterator[ast.Call]:
 
 
 def _with_callees(script: Script, call: ast.Call, join: ast.stmt) -> Iterator[tuple[Script, ast.Call]]:
-    """A call, and those of the functions that it enters, but for the one in which the ranks join."""
+    """A call, and those of the functions that it enters: not of models, which run later, nor where the ranks join."""
     yield script, call
     for other, node in reachable_code(script, [call]):
-        if isinstance(node, ast.FunctionDef) and not script.inside(join, node):
+        if isinstance(node, ast.FunctionDef) and not script.inside(join, node) and not is_module_method(other, node):
             yield from ((other, inner) for inner in other.within(node, ast.Call))
 
 
