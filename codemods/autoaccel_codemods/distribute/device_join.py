@@ -7,7 +7,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore, Replace, literal
 from autoaccel.pytorch.device_moves import device_move
 from autoaccel_codemods.captured_step.problems import DeclinedError
@@ -211,10 +213,9 @@ def _is_tensor_type(script: Script, expression: ast.Attribute) -> bool:
 def _unknown_move(script: Script) -> ast.Call | None:
     """A move to a place that is no literal, in a program of which no device is known."""
     for call in script.find(ast.Call):
-        moved = device_move(script, call)
-        if moved is not None and script.kind(moved.receiver) is Kind.MODULE:
-            if moved.problem is not None or not any(isinstance(each, ast.Constant) for each in call.args):
-                return call
+        moved = device_move(script, call) if last_name(call.func) != "type_as" else None
+        if moved is not None and not any(isinstance(each, ast.Constant) for each in given_values(call)):
+            return call
     return None
 
 

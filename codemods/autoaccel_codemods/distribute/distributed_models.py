@@ -44,6 +44,7 @@ _REPLICATION: Final = re.compile(
 )
 _REPLICATION_TEXT: Final = re.compile(r"DataParallel|data_parallel|parallel_apply|replicate")
 _SPARSE: Final = ("torch.nn.Embedding", "torch.nn.EmbeddingBag", "torch.nn.functional.embedding")
+_COMPILES: Final = frozenset({"torch.compile", "torch.jit.script", "torch.jit.trace"})
 _RESUMED: Final = "torch.utils.checkpoint.checkpoint"
 
 
@@ -170,6 +171,8 @@ def of_program(script: Script) -> str | None:
         for call in each.find(ast.Call):
             if isinstance(call.func, ast.Name) and call.func.id == "input" and not each.definitions(call.func):
                 return f"it asks its user{_line(script, each, call)}"
+            if each.qualname(call.func) in _COMPILES:
+                return f"the script compiles{_line(script, each, call)}, and compiled code is not shared by processes"
             if (each.qualname(call.func) or "").startswith("torch.nn.Lazy"):
                 return f"the layer{_line(script, each, call)} gets its parameters at the first call"
     if not any(_has_loader(each) or _has_fixed_batch(each) for each in related):
