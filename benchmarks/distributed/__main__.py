@@ -39,6 +39,20 @@ class Row:
     worst: float = 0.0
     reason: str = ""
 
+    def line(self) -> str:
+        """Of the table."""
+        figures = (self.lines, self.indented, self.losses, f"{self.worst:.1e}" if self.losses else "")
+        told = f"{self.state}: {self.reason}" if self.reason else self.state
+        return f"| {self.script} | {' | '.join(str(each or '') for each in figures)} | {told} |"
+
+    @classmethod
+    def read(cls, line: str) -> Row:
+        """The inverse of `line`."""
+        script, *figures, told = [each.strip() for each in line.strip("| ").split(" | ")]
+        lines, indented, losses, worst = [float(each or 0) for each in figures]
+        state, _, reason = told.partition(": ")
+        return cls(script, state, int(lines), int(indented), int(losses), worst, reason)
+
 
 @click.command()
 @click.option("--corpus", type=click.Path(path_type=Path), required=True, help="The repositories, side by side.")
@@ -50,12 +64,12 @@ def main(corpus: Path, only: str, result: Path, keep: Path | None) -> None:
     if os.environ.get("PYTHONHASHSEED") != "0":
         command = [sys.executable, "-m", "benchmarks.distributed", *sys.argv[1:]]
         os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": "0"})
-    rows: list[Row] = []
+    rows = {row.script: row for row in map(Row.read, _lines_of_table(result))} if only else {}
     for run in load().runs:
         if only in run.name:
-            rows.append(row := tried(corpus, run, keep))
+            row = rows[run.name] = tried(corpus, run, keep)
             print(f"{row.script}: {row.state} {row.reason} ({row.lines} lines, {row.worst:.1e})", flush=True)
-            result.write_text(table(rows), encoding="utf-8")
+            result.write_text(table([*rows.values()]), encoding="utf-8")
 
 
 def tried(corpus: Path, run: Run, keep: Path | None) -> Row:
@@ -66,7 +80,7 @@ def tried(corpus: Path, run: Run, keep: Path | None) -> Row:
         done = CliRunner().invoke(cli, ["distribute", "--isolated", str(repository / run.path)])
         lines, indented = changed_lines(original, repository)
         if not lines:
-            return Row(run.name, "declined", reason=reason_of(done.stderr))
+            return Row(run.name, "left alone", reason=reason_of(done.stderr))
         results = (keep or Path(scratch)) / run.name.replace("/", "_")
         shutil.rmtree(results, ignore_errors=True)
         first = ran(1, original, run, results / "original", Path(scratch))
@@ -156,6 +170,11 @@ def changed_lines(before: Path, after: Path) -> tuple[int, int]:
     return len(added), sum(line in removed for line in added)
 
 
+def _lines_of_table(page: Path) -> list[str]:
+    lines = page.read_text(encoding="utf-8").splitlines() if page.exists() else []
+    return [line for line in lines if line.startswith("|")][2:]
+
+
 def reason_of(said: str) -> str:
     reasons = [line.partition("left alone: ")[2] for line in said.splitlines() if "left alone: " in line]
     return reasons[0] if reasons else said.strip().rpartition(": ")[2]
@@ -169,7 +188,7 @@ def table(rows: list[Row]) -> str:
 def _page(rows: list[Row]) -> Iterator[str]:
     done = [row for row in rows if row.state in ("equal", "different")]
     equal = sum(row.state == "equal" for row in done)
-    declined = sum(row.state == "declined" for row in rows)
+    declined = sum(row.state == "left alone" for row in rows)
     yield "# Public scripts by several processes"
     yield ""
     yield "What `autoaccel distribute` makes of the public scripts that train here. Made by"
@@ -185,13 +204,7 @@ def _page(rows: list[Row]) -> Iterator[str]:
     yield ""
     yield "| script | lines | only indented | losses | largest relative difference | |"
     yield "|---|---:|---:|---:|---:|---|"
-    for row in rows:
-        if row.state == "declined":
-            yield f"| {row.script} | | | | | left alone: {row.reason} |"
-        else:
-            worst = f"{row.worst:.1e}" if row.losses else ""
-            said = f"{row.state}: {row.reason}" if row.reason else row.state
-            yield f"| {row.script} | {row.lines} | {row.indented} | {row.losses or ''} | {worst} | {said} |"
+    yield from (row.line() for row in rows)
 
 
 if __name__ == "__main__":

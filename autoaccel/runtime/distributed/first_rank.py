@@ -155,8 +155,7 @@ def _joined() -> Group | None:
     found = process_group.current()
     if found is None and process_group.has_left():
         return None
-    # the device may be named later, and connections are made when they are first used
-    return found or process_group.join((devices.accelerator() or torch.device("cpu")).type)
+    return found or process_group.join(devices.in_use().type)
 
 
 def _numbered(verb: str) -> str:

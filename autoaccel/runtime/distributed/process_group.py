@@ -28,6 +28,7 @@ from typing import Any, Final
 import torch
 from torch import distributed as dist
 
+from .. import devices
 from ..environment import Decision, note, whole_number
 from ..rng_state import RngState
 
@@ -237,8 +238,17 @@ def _joined(kind: str) -> Group:
     store.set_timeout(limit)
     own = PrefixStore("autoaccel", store)
     own.set(f"process/{rank}", f"{socket.gethostname()} {os.getpid()}")
-    dist.init_process_group(_BACKENDS[kind], store=store, rank=rank, world_size=size, timeout=limit)
+    dist.init_process_group(_backends(kind), store=store, rank=rank, world_size=size, timeout=limit)
     return Group(rank, size, own, dist.new_group(backend="gloo", timeout=limit))
+
+
+def _backends(kind: str) -> str:
+    """Those of a kind of device; on a CPU also that of the accelerator, which the program may come to use later.
+
+    Connections between accelerators are made at their first use.
+    """
+    found = devices.accelerator() if kind == "cpu" else None
+    return _BACKENDS.get(kind if found is None else found.type, _BACKENDS[kind])
 
 
 def _explained(failure: Exception) -> str:

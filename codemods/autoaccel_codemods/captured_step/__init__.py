@@ -1,4 +1,4 @@
-"""Make the step one CUDA graph (only when selected).
+"""Make the step one CUDA graph.
 
 The host launches some hundred kernels for a step; where they are short, the device waits for it. `accel.step` captures
 all of a step, from the forward pass to the optimizer's update, and replays it by one launch. For that the step has to

@@ -2,12 +2,13 @@
 
 Under `torchrun` each process computes its rows of every batch, and gradients are averaged by torch's own reducer; each
 runs the script's own lines on whole batches, so batch size, loss, schedule, metrics and prints mean what they meant.
-Under one process nothing changes. What stays the same and what may not: `docs/distributed.md`. `autoaccel distribute
-train.py` selects this rule and `distribute-replicas` (AA802).
+Files are written by the first rank, which also decides what hangs on the clock. Under one process nothing changes. What
+stays the same and what may not: `docs/distributed.md`. `autoaccel distribute train.py` selects this rule and
+`distribute-replicas` (AA802).
 
 Left alone:
 - scripts that are distributed already, by torch or by a framework, and those that start processes themselves;
-- training without a loader, as of agents that act;
+- training on no batches that are seen to be some, as of agents that act;
 - models that are made in a loop or in several places, or that nothing shows to be modules; lazy layers;
 - what the reducer does not see: `backward(create_graph=True)`, sparse gradients, hooks of parameters;
 - a device that is not chosen in sight; generators that are seeded by the clock;
@@ -43,7 +44,7 @@ RULE = Rule(
     code="AA801",
     name="distribute",
     tier=Tier.EQUIVALENT,
-    needles=(b"torch", b"dirs(", b"mkdir(", b"download", b"time"),
+    needles=(b"import",),  # any file of a program may write files
     references=("https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html",),
     on_request=True,
     command="distribute",
@@ -61,5 +62,6 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         early_draws         random numbers of before the join
         file_effects        what the first rank writes for all, or before the others
         file_calls          which calls write files
+        clock_conditions    conditions that the first rank decides for all
     """
     yield from findings(RULE, script, replicated=False)

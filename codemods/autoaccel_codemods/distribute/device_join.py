@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore, Replace, literal
 from autoaccel.pytorch.device_moves import device_move
 from autoaccel_codemods.captured_step.problems import DeclinedError
@@ -29,12 +31,34 @@ def edits(script: Script, models: list[TrainedModel]) -> Iterator[Edit]:
     yield from _numbered(script)
     if not models:
         return
+    early_draws.refuse(script)
     inserted = None
     if not any(chosen(each) for each in script.project.related(script)):
         inserted = _before_first_use(script, models)
-    if inserted is not None:
+    join = inserted or next(iter(wrapped), None)
+    draw = early_draws.first_draw(script, _statement(script, join) or models[0].ready)
+    if draw is not None:
+        yield InsertBefore(script.statement(draw), _joining_early(script, draw, join))
+    elif inserted is not None:
         yield inserted
-    early_draws.refuse(script, _statement(script, inserted or next(iter(wrapped), None)) or models[0].ready)
+
+
+def _joining_early(script: Script, draw: ast.Call, join: Edit | None) -> Code:
+    """What joins the ranks before they draw random numbers: on the device that is chosen later."""
+    match join:
+        case None if not any(chosen(each) for each in script.project.related(script)):
+            return Code(f"{script.accel}.device({script.quote}cpu{script.quote})")
+        case InsertBefore(code=code) if "if" not in code.text:
+            return code
+        case Replace(node=node) if all(
+            (script.qualname(each) or "").startswith("torch") for each in _names(script, node)
+        ):
+            return Code(f"{script.accel}.device({{0}})", (node,))
+    raise DeclinedError(f"random numbers are drawn in line {draw.lineno}, before the processes join")
+
+
+def _names(script: Script, node: ast.expr) -> Sequence[ast.Name]:
+    return script.within(node, ast.Name)
 
 
 def _statement(script: Script, edit: Edit | None) -> ast.stmt | None:
@@ -189,10 +213,9 @@ def _is_tensor_type(script: Script, expression: ast.Attribute) -> bool:
 def _unknown_move(script: Script) -> ast.Call | None:
     """A move to a place that is no literal, in a program of which no device is known."""
     for call in script.find(ast.Call):
-        moved = device_move(script, call)
-        if moved is not None and script.kind(moved.receiver) is Kind.MODULE:
-            if moved.problem is not None or not any(isinstance(each, ast.Constant) for each in call.args):
-                return call
+        moved = device_move(script, call) if last_name(call.func) != "type_as" else None
+        if moved is not None and not any(isinstance(each, ast.Constant) for each in given_values(call)):
+            return call
     return None
 
 

@@ -18,8 +18,14 @@ from autoaccel.pytorch.gradients import backward_calls, calls_training
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach
 from autoaccel_codemods.captured_step.problems import DeclinedError
-from autoaccel_codemods.compile.trained_models import WRAPPERS, TrainedModel, prepares, trained_models
-from autoaccel_codemods.distribute import device_join, file_effects
+from autoaccel_codemods.compile.trained_models import (
+    WRAPPERS,
+    TrainedModel,
+    prepares,
+    trained_models,
+    training_forwards,
+)
+from autoaccel_codemods.distribute import clock_conditions, device_join, file_effects
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -38,6 +44,7 @@ _REPLICATION: Final = re.compile(
 )
 _REPLICATION_TEXT: Final = re.compile(r"DataParallel|data_parallel|parallel_apply|replicate")
 _SPARSE: Final = ("torch.nn.Embedding", "torch.nn.EmbeddingBag", "torch.nn.functional.embedding")
+_COMPILES: Final = frozenset({"torch.compile", "torch.jit.script", "torch.jit.trace"})
 _RESUMED: Final = "torch.utils.checkpoint.checkpoint"
 
 
@@ -70,6 +77,7 @@ def _edits(script: Script, models: list[TrainedModel]) -> Iterator[Edit]:
     if not models and not _is_part(script):
         return
     yield from file_effects.edits(script)
+    yield from clock_conditions.edits(script)
     inserted = [InsertAfter(_end_of_setup(script, each), _call(script, each)) for each in models]
     yield from device_join.edits(script, models)
     yield from inserted
@@ -163,10 +171,12 @@ def of_program(script: Script) -> str | None:
         for call in each.find(ast.Call):
             if isinstance(call.func, ast.Name) and call.func.id == "input" and not each.definitions(call.func):
                 return f"it asks its user{_line(script, each, call)}"
+            if each.qualname(call.func) in _COMPILES:
+                return f"the script compiles{_line(script, each, call)}, and compiled code is not shared by processes"
             if (each.qualname(call.func) or "").startswith("torch.nn.Lazy"):
                 return f"the layer{_line(script, each, call)} gets its parameters at the first call"
-    if not any(map(_has_loader, related)):
-        return "nothing shows that it trains on batches of a loader"
+    if not any(_has_loader(each) or _has_fixed_batch(each) for each in related):
+        return "nothing shows that it trains on batches: of a loader, or made before its loop"
     return None
 
 
@@ -180,6 +190,21 @@ def _has_loader(script: Script) -> bool:
     """Whether a file makes a loader, or loops over one."""
     loops = any(True for _ in loader_loops(script))
     return loops or any(script.kind(call) is Kind.LOADER for call in script.find(ast.Call))
+
+
+def _has_fixed_batch(script: Script) -> bool:
+    """Whether a file trains on tensors that it has made before the loop, the same at each step."""
+    return any(
+        isinstance(each, ast.Name) and _is_made_before(file, each, call)
+        for file, call, _ in training_forwards(script)
+        for each in call.args
+    )
+
+
+def _is_made_before(script: Script, name: ast.Name, call: ast.Call) -> bool:
+    definitions = script.definitions(name)
+    is_tensor = script.kind(name) in (Kind.TENSOR, Kind.BATCH)
+    return is_tensor and bool(script.loops(call)) and not any(map(script.loops, (each.node for each in definitions)))
 
 
 def _line(script: Script, other: Script, node: ast.AST) -> str:

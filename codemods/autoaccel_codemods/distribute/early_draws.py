@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from autoaccel.pytorch.forwards import is_module_method
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step.problems import DeclinedError
 
@@ -23,40 +24,46 @@ _ANEW: Final = re.compile(r"^(torch|torch\.random)\.seed$|^random\.SystemRandom$
 _CLOCK: Final = re.compile(r"^(time\.|datetime\.|os\.getpid$|os\.urandom$|uuid\.)")
 
 
-def refuse(script: Script, join: ast.stmt) -> None:
-    """Raises `DeclinedError` where random numbers differ between processes: those of before, and seeds of their own.
+def refuse(script: Script) -> None:
+    """Raises `DeclinedError` where a file of the program seeds a generator otherwise in each process."""
+    for other in script.project.related(script):
+        if (call := _seeded_anew(other)) is not None:
+            raise DeclinedError(f"`{other.source(call)}` in line {call.lineno} is another seed in each process")
+
+
+def first_draw(script: Script, join: ast.stmt) -> ast.Call | None:
+    """The first call before a statement that draws random numbers, or leads there, from a generator without a seed.
 
     Args:
         script: The file in which the ranks join.
         join: The statement in which they do.
     """
-    for other in script.project.related(script):
-        if (call := _seeded_anew(other)) is not None:
-            raise DeclinedError(f"`{other.source(call)}` in line {call.lineno} is another seed in each process")
     seeded: set[str] = set()
-    for other, call in _calls_before(script, join):
-        name = other.qualname(call.func) or ""
-        if (seeds := _SEEDS.search(name)) is not None:
-            seeded.add(seeds[seeds.lastindex or 0])
-        elif (draws := _DRAWS.search(name)) is not None and not _is_of_own_generator(name, call):
-            library = draws[draws.lastindex] if draws.lastindex else "numpy"
-            if library not in seeded:
-                raise DeclinedError(f"random numbers are drawn in line {call.lineno}, before the processes join")
+    for call in _calls_before(script, join):
+        for other, inner in _with_callees(script, call, join):
+            name = other.qualname(inner.func) or ""
+            if (seeds := _SEEDS.search(name)) is not None:
+                seeded.add(seeds[seeds.lastindex or 0])
+            elif (draws := _DRAWS.search(name)) is not None and not _is_of_own_generator(name, inner):
+                if (draws[draws.lastindex] if draws.lastindex else "numpy") not in seeded:
+                    return call
+    return None
 
 
-def _calls_before(script: Script, join: ast.stmt) -> Iterator[tuple[Script, ast.Call]]:
-    """The calls that run before the ranks join, as far as these are in sight, in the order of the source."""
+def _calls_before(script: Script, join: ast.stmt) -> Iterator[ast.Call]:
+    """The calls that run before the ranks join, in the module and in their function, as far as these are in sight."""
     scope = script.function(join)
-    scopes = (script.tree,) if scope is None else (script.tree, scope)
-    for each in scopes:
-        for call in script.in_scope(each, ast.Call):
-            if each is scope or scope is None:
-                if call.lineno >= join.lineno:
-                    break
-            yield script, call
-            for other, node in reachable_code(script, [call]):
-                if isinstance(node, ast.FunctionDef) and node is not scope and not script.inside(join, node):
-                    yield from ((other, inner) for inner in other.within(node, ast.Call))
+    for each in (script.tree,) if scope is None else (script.tree, scope):
+        inner = scope is None or each is scope
+        yield from (call for call in script.in_scope(each, ast.Call) if not inner or call.lineno < join.lineno)
+
+
+def _with_callees(script: Script, call: ast.Call, join: ast.stmt) -> Iterator[tuple[Script, ast.Call]]:
+    """A call, and those of the functions that it enters: not of models, which run later, nor where the ranks join."""
+    yield script, call
+    for other, node in reachable_code(script, [call]):
+        if isinstance(node, ast.FunctionDef) and not script.inside(join, node) and not is_module_method(other, node):
+            yield from ((other, inner) for inner in other.within(node, ast.Call))
 
 
 def _seeded_anew(script: Script) -> ast.Call | None:

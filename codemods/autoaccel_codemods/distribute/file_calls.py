@@ -33,11 +33,14 @@ _WRITERS: Final = {  # by the position of the path, and what it is called
     r"torchvision\.utils\.save_image": (1, "fp"),
     r"torchvision\.io\.write_\w+|joblib\.dump": (1, "filename"),
     r"torch\.jit\.save": (1, "f"),
+    r"os\.(mkdir)": (0, "path"),
+    r"os\.(makedirs)": (0, "name"),
     r"torch\.onnx\.export": (2, "f"),
     r"cv2\.(imwrite|VideoWriter)|logging\.FileHandler|logging\.handlers\.\w+FileHandler": (0, "filename"),
     r"imageio(\.v\d)?\.(im|mim)(save|write)": (0, "uri"),
     r"scipy\.io\.savemat": (0, "file_name"),
     r"h5py\.File": (0, "name"),
+    r"tensorflow\.(\w+\.)*summary\.(FileWriter|create_file_writer)": (0, "logdir"),
     r"(torch\.utils\.tensorboard\.|tensorboardX\.)(\w+\.)*SummaryWriter": (0, "log_dir"),
 }
 _OTHERS: Final = re.compile(  # which are told no path, or change what is there
@@ -49,7 +52,7 @@ _METHODS: Final = {
     "save": "fp", "savefig": "fname", "save_pretrained": "save_directory", "to_csv": "path_or_buf", "to_pickle": "path",
     "to_parquet": "path", "to_json": "path_or_buf", "to_excel": "excel_writer", "tofile": "fid",
 }  # fmt: skip
-_OF_PATHS: Final = frozenset({"write_text", "write_bytes", "touch"})
+_OF_PATHS: Final = frozenset({"write_text", "write_bytes", "touch", "mkdir"})
 _OTHER_METHODS: Final = frozenset({"push_to_hub", "unlink"})
 _DIRECTORIES: Final = frozenset({"os.mkdir", "os.makedirs"})
 

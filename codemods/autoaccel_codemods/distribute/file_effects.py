@@ -11,6 +11,7 @@ from autoaccel.dataflow.syntax_index import is_constant, last_name
 from autoaccel.edits import Code, Edit, Replace, WrapStatements
 from autoaccel.pytorch.gradients import calls_training
 from autoaccel_codemods.captured_step.problems import DeclinedError
+from autoaccel_codemods.distribute.clock_conditions import is_timed
 from autoaccel_codemods.distribute.file_calls import FileCall, file_call, written_path
 
 if TYPE_CHECKING:
@@ -41,22 +42,33 @@ def _by_itself(script: Script, call: ast.Call, kind: FileCall) -> Iterator[Edit]
     elif kind is FileCall.DIRECTORY:
         if not _is_forgiven(script, call):
             raise DeclinedError(f"the directory of line {call.lineno} must not be there yet")
+        path = written_path(script, call)
+        if path is not None and is_timed(script, path) and not _is_ranks_own(script, path):
+            yield Replace(path, Code(f"{script.accel}.{_PATH}({{0}})", (path,)))
     elif (path := written_path(script, call)) is None:
         raise DeclinedError(f"each process would write by `{script.source(call.func)}` in line {call.lineno}")
     elif (reader := _reader(script, path)) is not None:
         raise DeclinedError(f"what line {call.lineno} writes is read again in line {reader.lineno}")
-    elif not (isinstance(path, ast.Call) and script.runtime_name(path.func) == _PATH):
+    elif not _is_ranks_own(script, path):
         yield Replace(path, Code(f"{script.accel}.{_PATH}({{0}})", (path,)))
 
 
+def _is_ranks_own(script: Script, path: ast.expr) -> bool:
+    return isinstance(path, ast.Call) and script.runtime_name(path.func) == _PATH
+
+
 def _reader(script: Script, path: ast.expr) -> ast.Call | None:
-    """Who reads a path again: by the same words."""
-    text = script.source(path)
+    """Who reads a path again: by the same words, which mean the same there."""
     for call in script.find(ast.Call):
-        if last_name(call.func) in _READERS and any(script.source(each) == text for each in call.args):
-            if path not in call.args:
+        if last_name(call.func) in _READERS and path not in call.args:
+            if any(_says(script, each) == _says(script, path) for each in call.args):
                 return call
     return None
+
+
+def _says(script: Script, path: ast.expr) -> tuple[object, ...]:
+    """The words of an expression, and what its names are bound to."""
+    return script.source(path), *(script.definitions(each) for each in script.within(path, ast.Name))
 
 
 def _alone(script: Script, call: ast.Call, kind: FileCall) -> ast.stmt | None:
@@ -77,7 +89,7 @@ def _guard(script: Script, call: ast.Call) -> ast.If | None:
     inner: ast.AST = call
     for outer in script.ancestors(call):
         if isinstance(outer, ast.If) and inner is not outer.test:
-            asks = any(each.attr in _ASKS for each in script.within(outer.test, ast.Attribute))
+            asks = any(last_name(each.func) in _ASKS for each in script.within(outer.test, ast.Call))
             negated = any(isinstance(each.op, ast.Not) for each in script.within(outer.test, ast.UnaryOp))
             if asks and negated is (inner in outer.body) and not _is_elif(script, outer):
                 return outer

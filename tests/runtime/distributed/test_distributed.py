@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from autoaccel import runtime as accel
 from autoaccel.runtime import devices
+from autoaccel.runtime.distributed import process_group
 
 pytestmark = pytest.mark.slow
 
@@ -237,6 +238,20 @@ def test_more_ranks_than_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOCAL_RANK", "1")
     with pytest.raises(RuntimeError, match="rank 1 of this machine has no cuda device: 1 can be seen"):
         accel.device("cuda")
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "backends"),
+    [
+        ("cpu", None, "gloo"),
+        ("cuda", torch.device("cuda"), "cpu:gloo,cuda:nccl"),
+        pytest.param("cpu", torch.device("cuda"), "cpu:gloo,cuda:nccl", id="the device may be chosen later"),
+        pytest.param("cpu", torch.device("mps"), "gloo", id="an accelerator that has none"),
+    ],
+)
+def test_backends(monkeypatch: pytest.MonkeyPatch, kind: str, found: torch.device | None, backends: str) -> None:
+    monkeypatch.setattr(devices, "accelerator", lambda: found)
+    assert process_group._backends(kind) == backends
 
 
 def test_one_process_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
