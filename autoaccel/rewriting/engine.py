@@ -108,7 +108,9 @@ def analyse(
         line = error.lineno or 1
         raise RewriteError(f"{name}:{line}: cannot parse: {error.msg}", line, error.offset or 1) from error
     except (ValueError, RecursionError, MemoryError) as error:
-        raise RewriteError(f"{name}: cannot parse: {error}") from error
+        # Python before 3.11.4 raises ValueError for null bytes: no defect of the tool, so without a cause.
+        cause = None if "\0" in text else error
+        raise RewriteError(f"{name}: cannot parse: {error}") from cause
     places = Places(text, script.tree, script.syntax_index.parent)
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _FRAMES))

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -26,6 +26,9 @@ from autoaccel.rewriting.recording import in_order
 from tests.reports import sample
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
+# What readers of reports make of a finding that is only reported.
+NO_FIX: Final[dict[str, Any]] = {"edits": []}
+NO_FIXES: Final[list[Any]] = [{"artifactChanges": [{"replacements": []}]}]
 # No line ends of other systems where a file has its own to show.
 VARIANTS = {
     "as it is": lambda text: text,
@@ -90,10 +93,15 @@ def read_back(report: Report, text: str) -> dict[str, list[str]]:
     diagnostics = json.loads(rdjson.render([report], context))["diagnostics"]
     results = json.loads(sarif.render([report], context))["runs"][0]["results"]
     return {
-        "json": [changed(text, [json_edit(edit) for edit in item["fix"]["edits"]]) for item in items],
-        "rdjson": [changed(text, [rdjson_edit(each, text) for each in item["suggestions"]]) for item in diagnostics],
+        "json": [changed(text, [json_edit(edit) for edit in (item["fix"] or NO_FIX)["edits"]]) for item in items],
+        "rdjson": [
+            changed(text, [rdjson_edit(each, text) for each in item.get("suggestions", ())]) for item in diagnostics
+        ],
         "sarif": [
-            changed(text, [sarif_edit(each) for each in item["fixes"][0]["artifactChanges"][0]["replacements"]])
+            changed(
+                text,
+                [sarif_edit(each) for each in item.get("fixes", NO_FIXES)[0]["artifactChanges"][0]["replacements"]],
+            )
             for item in results
         ],
     }

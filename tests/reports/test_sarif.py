@@ -58,7 +58,7 @@ def test_rules_bring_their_help() -> None:
     for each in described.values():
         assert each["help"]["markdown"].startswith(f"# {each['id']}")
         assert each["helpUri"].endswith(f"/{each['name']}.md")
-    assert all(each["fixes"] for each in run["results"])
+    assert {each["ruleId"] for each in run["results"] if not each.get("fixes")} == {"AA803"}  # some are only reported
     assert run["invocations"] == [{"executionSuccessful": True, "toolExecutionNotifications": []}]
 
 
