@@ -71,7 +71,7 @@ class Total:
 
     def __iadd__(self, addend: Any) -> Total:
         if _is_kept(addend):
-            return self._with_scalar(_widened(addend))
+            return self._with_scalar(addend.detach())
         number = addend.item() if hasattr(addend, "item") else addend
         if self._pending is None or (type(number) is not float and not _fits(number)):
             return Total(self.item() + number)
@@ -80,10 +80,13 @@ class Total:
         return Total(None, self._pending + number, self._stream)
 
     def _with_scalar(self, addend: torch.Tensor) -> Total:
-        """The sum with a scalar of float64 or int64 on the device; torch makes float64 of both kinds."""
+        """The sum with a tensor of one element on the device."""
         stream = _current_stream(addend.device)
         if self._pending is not None and self._pending.device == addend.device and self._stream == stream:
-            return Total(None, self._pending + addend, stream)
+            if self._pending.dtype is not torch.float64:
+                addend = _widened(addend)  # of a whole number and a float32 torch makes float32
+            return Total(None, self._pending + (addend.reshape(()) if addend.dim() else addend), stream)
+        addend = _widened(addend)
         number = self.item()
         if type(number) is not float and not _fits(number):
             return Total(number + addend.item())
