@@ -205,6 +205,7 @@ def settled() -> bool:
             "amp.autocast_controller",
             "compile.in_place_compile",
             "optim.fused_step",
+            "step_graph.step_controller",
             "memory_layout",
             "backends",
         )

@@ -9,6 +9,8 @@ by value, everything else by identity.
 from __future__ import annotations
 
 import dis
+import itertools
+import operator
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -39,8 +41,10 @@ class Assumptions:
         self._mappings = [_Mapping(*each) for each in _read_by(state, function)]
         if sum(len(each.values) for each in self._mappings) > _MOST:
             raise UnboundedError("its code can read too much to be compared before each replay")
+        self._identities = _Identities(self._mappings)
         self._lists = [(each, tuple(each)) for each in _lists(self._mappings, self._own)]
-        self._places = [(each, each.data_ptr(), each.requires_grad) for each in state.tensors()]
+        self._tensors = state.tensors()
+        self._places = _places(self._tensors)
         self._modes = _modes()
         self._hooks = torch.utils.hooks.RemovableHandle.next_id
         self._size = sum(len(each.state) for each in state.optimizers)
@@ -49,14 +53,16 @@ class Assumptions:
         """What is otherwise now, when this function is to be called; empty if nothing is."""
         if _modes() != self._modes:
             return "grad mode or autocast is another one"
-        if any(t.data_ptr() != place or t.requires_grad is not needed for t, place, needed in self._places):
+        if _places(self._tensors) != self._places:
             return "parameters have moved, or need gradients otherwise"
         cells = _cells(function)
         if cells is not self._own and not all(map(_same, cells, self._own)):
             return "a variable of the function has changed"
-        for each in self._mappings:
-            if name := each.changed():
-                return f"{name} has changed"
+        if not self._identities.kept():
+            for each in self._mappings:
+                if name := each.changed():
+                    return f"{name} has changed"
+            self._identities = _Identities(self._mappings)
         if any(len(now) != len(was) or not all(map(_same, now, was)) for now, was in self._lists):
             return "a list has changed"
         if sum(len(each.state) for each in self._state.optimizers) != self._size:
@@ -76,6 +82,15 @@ class _Mapping:
         self.values = {name: mapping.get(name, _NOTHING) for name in (mapping if names is None else names)}
         self._size = len(mapping) if names is None else None
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all values count, however many there are."""
+        return self._size is not None
+
+    def renew(self) -> None:
+        """Hold the objects of today, which are equal to those that were there."""
+        self.values = {name: self.mapping.get(name, _NOTHING) for name in self.values}
+
     def changed(self) -> str:
         if self._size is not None and len(self.mapping) != self._size:
             return self.what
@@ -84,6 +99,51 @@ class _Mapping:
             if now is not value and not _same(now, value):
                 return f"`{name}` of {self.what}"
         return ""
+
+
+class _Identities:
+    """Whether all values of some mappings are the very same objects, in a few calls: mostly they are.
+
+    An object keeps its identity while it lives, and what `values` of the mappings holds does. Equal numbers may be
+    other objects; whoever wants to know more than "the same" compares one by one.
+    """
+
+    def __init__(self, mappings: Sequence[_Mapping]) -> None:
+        self._whole = [each.mapping.values() for each in mappings if each.is_whole]
+        self._getters: list[Any] = []
+        self._sources: list[Mapping[Any, Any]] = []
+        self._absent: list[tuple[Any, frozenset[Any]]] = []
+        for each in mappings:
+            if each.is_whole:
+                continue
+            there = [name for name in each.values if name in each.mapping]
+            if there:
+                self._getters.append(operator.itemgetter(*there, there[0]))  # of one name it would give a bare value
+                self._sources.append(each.mapping)
+            if len(there) < len(each.values):
+                self._absent.append((each.mapping.keys(), frozenset(each.values) - frozenset(there)))
+        for each in mappings:
+            each.renew()
+        self._known = self._now()
+
+    def kept(self) -> bool:
+        try:
+            return self._now() == self._known and all(keys.isdisjoint(names) for keys, names in self._absent)
+        except (KeyError, RuntimeError):  # a name is gone, or another thread adds one
+            return False
+
+    def _now(self) -> list[int]:
+        named = map(_got, self._getters, self._sources)
+        return list(map(id, itertools.chain(*self._whole, *named)))
+
+
+def _got(getter: Callable[[Any], tuple[Any, ...]], mapping: Mapping[Any, Any]) -> tuple[Any, ...]:
+    return getter(mapping)
+
+
+def _places(tensors: Sequence[torch.Tensor]) -> tuple[list[int], list[bool]]:
+    """Addresses of tensors, and whether they need gradients."""
+    return list(map(torch.Tensor.data_ptr, tensors)), list(map(operator.attrgetter("requires_grad"), tensors))
 
 
 class _Closure(Mapping[str, Any]):

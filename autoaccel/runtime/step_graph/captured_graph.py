@@ -8,6 +8,7 @@ back into those.
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Final
 
@@ -20,13 +21,20 @@ from .training_state import TrainingState
 _PLAIN: Final = (bool, int, float, complex, str, type(None), torch.dtype, torch.device)
 
 
+_LEAVES: Final = frozenset({torch.Tensor, *_PLAIN})
+
+
 class UnfitError(RuntimeError):
     """What a step takes or hands out is not for a graph."""
 
 
 def signature(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, list[torch.Tensor]]:
     """What decides whether a graph is one for these arguments, and the tensors among them. Raises `UnfitError`."""
-    leaves, structure = pytree.tree_flatten((args, kwargs))
+    structure: Any = len(args)
+    leaves: Sequence[Any] = args
+    if kwargs or not all(type(each) in _LEAVES for each in args):
+        leaves, shape = pytree.tree_flatten((args, kwargs))
+        structure = str(shape)
     tensors: list[torch.Tensor] = []
     found: list[Hashable] = []
     for leaf in leaves:
@@ -37,7 +45,7 @@ def signature(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Hashable, 
             found.append((type(leaf), leaf))
         else:
             raise UnfitError(f"an argument is a {type(leaf).__name__}, or needs a gradient")
-    return (str(structure), *found), tensors
+    return (structure, *found), tensors
 
 
 class CapturedGraph:
@@ -53,6 +61,8 @@ class CapturedGraph:
         self._structure: Any = None
         self._had_gradient = [each is not None for each in state.gradients()]
         self._gradients: list[torch.Tensor | None] = []
+        self._finds_its_own = False  # a step begins with the gradients that the last one left
+        self._changed: list[torch.Tensor] = []
 
     def capture(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Capture the function with arguments like these. Whatever it raises, the gradients are as they were."""
@@ -70,6 +80,8 @@ class CapturedGraph:
             ):
                 result = function(*args, **kwargs)
             self._gradients = self._state.gradients()
+            self._finds_its_own = [each is not None for each in self._gradients] == self._had_gradient
+            self._changed = [*self._state.parameters, *(each for each in self._gradients if each is not None)]
             self._keep(result)
         finally:
             self._state.set_gradients(before)
@@ -93,8 +105,9 @@ class CapturedGraph:
                 static.copy_(tensor)
             self._graph.replay()
             results = [each.clone() if isinstance(each, torch.Tensor) else each for each in self._results]
-        self._state.set_gradients(self._gradients)
-        count_versions([*self._state.parameters, *(each for each in self._gradients if each is not None)])
+        if not self._has_its_gradients():
+            self._state.set_gradients(self._gradients)
+        count_versions(self._changed)
         return pytree.tree_unflatten(results, self._structure)
 
     def adopt_gradients(self) -> bool:
@@ -103,6 +116,8 @@ class CapturedGraph:
 
         A step that does not clear gradients adds to those that it finds.
         """
+        if self._finds_its_own and self._has_its_gradients():
+            return True
         known = zip(self._state.parameters, self._had_gradient, self._gradients, strict=True)
         if any((parameter.grad is not None) is not had for parameter, had, _ in known):
             return False
@@ -113,6 +128,10 @@ class CapturedGraph:
                     gradient.copy_(now)
                     parameter.grad = gradient
         return True
+
+    def _has_its_gradients(self) -> bool:
+        """Whether the parameters have the graph's own gradients: mostly they do."""
+        return all(map(operator.is_, self._state.gradients(), self._gradients))
 
 
 @contextlib.contextmanager

@@ -2,7 +2,8 @@
 
 While anything else is tried the step runs as it is. Then three real steps are made on a side stream, the next is
 captured, and the graph is proven: for some steps it is replayed, what it changed is put back, the step is made
-eagerly, and both have to be equal in every bit. What the eager step did is kept. Only then are the two timed against
+eagerly, and both have to be equal in every bit; where kernels add in no fixed order, as close as two eager steps are
+to each other. What the eager step did is kept. Only then are the two timed against
 each other, and the faster way is kept. Whatever is unclear, fails or differs ends in eager steps for good.
 """
 
@@ -10,12 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
 from torch import nn
-from torch.utils import _pytree as pytree
 
 from .. import devices
 from ..amp import autocast_controller, program_state
@@ -23,7 +25,6 @@ from ..backends import backend_setting
 from ..compile import compile_controller
 from ..environment import Decision, note, warn_once
 from ..execution_mode import in_backward, is_distributed, is_intercepted, is_traced
-from ..in_memory.batch_equality import bits
 from ..memory_layout import channels_last_call
 from ..optim import fused_step
 from ..rng_state import RngState
@@ -31,6 +32,7 @@ from ..trial.ab_trial import ABTrial, TrialPolicy, TrialState
 from ..trial.clocks import Clock, clock_of
 from .assumptions import Assumptions, UnboundedError, hooks, variables
 from .captured_graph import CapturedGraph, UnfitError, signature
+from .step_equality import is_as_close, is_same
 from .training_state import Snapshot, TrainingState
 from .write_recorder import WriteRecorder
 
@@ -40,7 +42,17 @@ _PROOFS: Final = 3  # steps that are made both ways
 _ODD: Final = 32  # steps with other arguments while a graph is to be made: then shapes keep changing
 _WORTH: Final = 20  # replays that a graph has to serve for, before another one is captured
 _MEMORY: Final = 4  # times the peak that has to be free
+_IDLE: Final = 60.0  # seconds without a step: others wait no longer
 _POLICY: Final = TrialPolicy(gain=1.03, seconds=0.0, iterations=8, fewest=8, counted=(10, 40), burst=6)
+
+
+_controllers: Final[weakref.WeakSet[StepController]] = weakref.WeakSet()
+
+
+def settled() -> bool:
+    """Whether no step is about to be captured, or compared with its graph, at this moment."""
+    now = time.monotonic()
+    return not any(each.is_undecided(now) for each in list(_controllers))
 
 
 class StepController:
@@ -72,21 +84,29 @@ class StepController:
         self._proofs = 0  # steps still to be made both ways
         self._replays = 0
         self._captures = 0
+        self._called = time.monotonic()
+        _controllers.add(self)
+
+    def is_undecided(self, now: float) -> bool:
+        """Whether a step that is still made, at this moment of `time.monotonic`, may yet become a graph."""
+        return not self.over and not self._trial.decided and now - self._called < _IDLE
 
     def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make a step."""
         if self.over or threading.get_ident() != self._thread or in_backward() or is_traced() or is_intercepted():
             return function(*args, **kwargs)
+        if not self._trial.decided:
+            self._called = time.monotonic()
         try:
             kind, tensors = signature(args, kwargs)
         except UnfitError as problem:
             self._stop(str(problem))
-            return function(*args, **kwargs)
+            return _values(function(*args, **kwargs))
         if self._graph is None:
             return self._without_graph(kind, tensors, function, args, kwargs)
         if kind != self._kind or not _settled():
             self._trial.discard_iteration()
-            return function(*args, **kwargs)
+            return _values(function(*args, **kwargs))
         return self._with_graph(self._graph, tensors, function, args, kwargs)
 
     # ------------------------------------------------------------ before there is a graph
@@ -96,18 +116,18 @@ class StepController:
     ) -> Any:
         if self._first or not _settled():
             self._first = max(0, self._first - 1)
-            return function(*args, **kwargs)
+            return _values(function(*args, **kwargs))
         if not self._warm:
             self._state = TrainingState(self._state.modules, self._state.optimizers)  # with the parameters of today
             if problem := self._unsuitable(function, tensors):
                 self._stop(problem)
-                return function(*args, **kwargs)
+                return _values(function(*args, **kwargs))
             self._kind = kind
         elif kind != self._kind:
             self._odd += 1
             if self._odd > _ODD:
                 self._stop("shapes keep changing")
-            return function(*args, **kwargs)
+            return _values(function(*args, **kwargs))
         if self._warm == _WARM_UP:
             return self._capture(tensors, function, args, kwargs)
         return self._warm_up(tensors, function, args, kwargs)
@@ -145,7 +165,7 @@ class StepController:
                 watched = Assumptions(self._state, function)
             except UnboundedError as unbounded:
                 self._stop(str(unbounded))
-                return function(*args, **kwargs)
+                return _values(function(*args, **kwargs))
         gradients = [each for each in self._state.gradients() if each is not None]
         recorder = WriteRecorder([*self._state.tensors(), *gradients], tensors)
         random = RngState()
@@ -153,7 +173,7 @@ class StepController:
         self._stream.wait_stream(current)
         try:
             with self._module.stream(self._stream), contextlib.nullcontext() if watched is None else recorder:
-                result = function(*args, **kwargs)
+                result = _values(function(*args, **kwargs))
         finally:
             current.wait_stream(self._stream)
         self._held = recorder.held
@@ -170,7 +190,7 @@ class StepController:
             graph.capture(function, args, kwargs)
         except Exception as failure:
             self._fail(failure)
-            return function(*args, **kwargs)
+            return _values(function(*args, **kwargs))
         self._graph, self._proofs, self._captures = graph, _PROOFS, self._captures + 1
         note(f"step {self._name}", Decision("trying", "captured; steps are made both ways first"))
         return self._prove(graph, tensors, function, args, kwargs)
@@ -189,7 +209,7 @@ class StepController:
         if self._proofs:
             return self._prove(graph, tensors, function, args, kwargs)
         if not self._is_replayed():
-            return function(*args, **kwargs)
+            return _values(function(*args, **kwargs))
         self._replays += 1
         return graph.replay(tensors)
 
@@ -210,10 +230,14 @@ class StepController:
         replayed = graph.replay(tensors)
         after = Snapshot(self._state, self._place)
         before.restore()
-        result = function(*args, **kwargs)
+        result = _values(function(*args, **kwargs))
         self._proofs -= 1
-        if not _equal([replayed, *after.values()], [result, *Snapshot(self._state, self._place).values()]):
-            self._stop("a replayed step differed from a plain one")
+        ones, others = [replayed, *after.values()], [result, *Snapshot(self._state, self._place).values()]
+        if not is_same(ones, others):
+            before.restore()
+            result = _values(function(*args, **kwargs))
+            if not is_as_close(ones, others, [result, *Snapshot(self._state, self._place).values()]):
+                self._stop("a replayed step differed from a plain one")
         return result
 
     def _anew(self, problem: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -225,7 +249,7 @@ class StepController:
             self._stop(problem)
         self._drop()
         self._trial.discard_iteration()
-        return function(*args, **kwargs)
+        return _values(function(*args, **kwargs))
 
     def _conclude(self) -> None:
         measured = self._trial.why if self._trial.ratio is None else f"{self._trial.ratio:.2f}x"
@@ -237,8 +261,11 @@ class StepController:
     # ------------------------------------------------------------ the end
 
     def _fail(self, failure: Exception) -> None:
-        lines = str(failure).strip().splitlines()
-        reason = f"{type(failure).__name__}: {lines[0] if lines else ''}"
+        first: BaseException = failure
+        while first.__context__ is not None:  # what ended the capture; then torch says that it was ended
+            first = first.__context__
+        lines = str(first).strip().splitlines()
+        reason = f"{type(first).__name__}: {lines[0] if lines else ''}"
         if not isinstance(failure, (UnfitError, UnboundedError)):
             warn_once(f"the step {self._name} is not captured and runs eagerly: {reason}")
         self._stop(reason)
@@ -254,6 +281,21 @@ class StepController:
         self._warm = self._odd = 0
 
 
+def _values(result: Any) -> Any:
+    """A step's results without their autograd graph, as those of a replay.
+
+    While somebody holds a graph, its nodes that accumulate gradients are used again, with the stream that they were
+    made on: a script that keeps the last loss would bring its own stream into the capture, which fails then.
+    """
+    if isinstance(result, torch.Tensor):
+        return result.detach() if result.requires_grad else result
+    if type(result) in (tuple, list):
+        return type(result)(map(_values, result))
+    if type(result) is dict:
+        return {key: _values(each) for key, each in result.items()}
+    return result
+
+
 def _settled() -> bool:
     """Whether nothing else is tried at this moment: what a graph holds is what was in force when it was captured."""
     others = (autocast_controller, compile_controller, fused_step, channels_last_call, backend_setting)
@@ -266,17 +308,3 @@ def _is_capturable(optimizer: torch.optim.Optimizer) -> bool:
         return True
     fused = all(group.get("fused") for group in optimizer.param_groups)
     return fused and type(optimizer) in (torch.optim.Adam, torch.optim.AdamW)
-
-
-def _equal(replayed: Any, plain: Any) -> bool:
-    """Whether two results are the same in every bit."""
-    ones, structure = pytree.tree_flatten(replayed)
-    others, other = pytree.tree_flatten(plain)
-    return structure == other and all(map(_same, ones, others))
-
-
-def _same(one: Any, other: Any) -> bool:
-    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
-        return type(one) is type(other) and bool(one == other)
-    alike = one.dtype == other.dtype and one.shape == other.shape and one.device == other.device
-    return alike and torch.equal(bits(one.detach()), bits(other.detach()))

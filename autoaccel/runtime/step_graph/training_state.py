@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import nn
 
 from .. import devices
+
+_GRADIENT: Final = operator.attrgetter("grad")
 
 
 class TrainingState:
@@ -28,7 +31,7 @@ class TrainingState:
 
     def gradients(self) -> list[torch.Tensor | None]:
         """The gradient of each parameter."""
-        return [each.grad for each in self.parameters]
+        return list(map(_GRADIENT, self.parameters))
 
     def set_gradients(self, gradients: Sequence[torch.Tensor | None]) -> None:
         """Let the parameters have these tensors as gradients."""

@@ -70,6 +70,29 @@ def test_it_trains_bit_for_bit_the_same(told: list[str], make: Any, settings: di
     assert told[-1].startswith("a graph")
 
 
+def test_a_script_that_keeps_its_last_results(told: list[str]) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8 * 169, 10)).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+
+    @accel.step(model, optimizer)
+    def train_step(images: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        optimizer.zero_grad()
+        outputs = model(images)
+        loss = nn.functional.cross_entropy(outputs, labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        return outputs, loss
+
+    images, labels = torch.randn(64, 1, 28, 28, device="cuda"), torch.randint(0, 10, (64,), device="cuda")
+    for _ in range(300):
+        outputs, loss = train_step(images, labels)
+    assert not outputs.requires_grad
+    assert loss.item() < 0.1
+    assert told[-1].startswith(("a graph", "False: ")), told
+    assert any(line.startswith("trying") for line in told), told
+
+
 def test_what_cannot_be_captured_runs_on(told: list[str]) -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)

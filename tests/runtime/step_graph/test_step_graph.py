@@ -317,6 +317,16 @@ def test_a_result_that_does_not_come_back_as_it_was(device: Accelerator) -> None
     assert device.replays == 1
 
 
+def test_results_have_no_graph_before_there_is_one_of_cuda(device: Accelerator) -> None:
+    """Whoever keeps one would keep the nodes that accumulate gradients, and with them the stream of plain steps."""
+    script = Script(device)
+    script.train(40)
+    assert script.replayed[-1]
+    for got, want in script.kept:
+        assert [each.requires_grad for each in want] == [True, True]
+        assert [each.requires_grad for each in got] == [False, False]
+
+
 def test_a_capture_that_fails_loses_nothing(device: Accelerator, monkeypatch: pytest.MonkeyPatch) -> None:
     """The gradients of the step before are there, the stream is the script's, and the step is made."""
     script = Script(device)
