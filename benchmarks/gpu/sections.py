@@ -219,12 +219,19 @@ def loaders(device: torch.device) -> Iterator[Row]:
 
 
 def capture(device: torch.device) -> Iterator[Row]:
-    """Whether a replayed step is the eager one, with dropout in it: losses, parameters and random numbers."""
-    eager = _story(device, captured=False)
-    again = _story(device, captured=False)
-    yield Row("the eager step again", _compared(eager, again))
-    if device.type == "cuda":
-        yield Row("the captured step", _compared(eager, _story(device, captured=True)))
+    """Whether a replayed step is the eager one, with dropout in it: losses, parameters and random numbers.
+
+    Some of cuDNN's kernels add in no fixed order, unless they are told to be deterministic.
+    """
+    before = torch.backends.cudnn.deterministic
+    for deterministic in (False, True):
+        torch.backends.cudnn.deterministic = deterministic
+        which = ", deterministic cuDNN" if deterministic else ""
+        eager = _story(device, captured=False)
+        yield Row(f"the eager step again{which}", _compared(eager, _story(device, captured=False)))
+        if device.type == "cuda":
+            yield Row(f"the captured step{which}", _compared(eager, _story(device, captured=True)))
+    torch.backends.cudnn.deterministic = before
 
 
 _Story = tuple[list[float], list[torch.Tensor], torch.Tensor]

@@ -56,7 +56,7 @@ class Training:
         images, labels = self.batch()
         self.optimizer.zero_grad(set_to_none=True)
         with torch.autocast(self.device.type, precision, enabled=precision is not None):
-            logits = (call or self.model)(images)
+            logits = (self.model if call is None else call)(images)
             loss = functional.cross_entropy(functional.dropout(logits, dropout) if dropout else logits, labels)
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()

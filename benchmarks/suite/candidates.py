@@ -10,18 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoaccel import sources
+from autoaccel.analysis import Project
+from autoaccel.analysis.files import Files
 from autoaccel.config import Configuration
+from autoaccel.config.selection import Selection
 from autoaccel.config.settings import Settings
-from autoaccel.edits import Tier
-from autoaccel.measure import changes
-from autoaccel.measure.changes import Changes
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.training import marked
-from benchmarks.suite.catalogue import COMPILED, EXACT, REWRITTEN, SCRIPTS, Script
+from autoaccel.rewriting import engine
+from benchmarks.suite.catalogue import CAPTURED, COMPILED, EXACT, REWRITTEN, SCRIPTS, Script
 
 ENDLESS = 1_000_000_000
 """Steps of a run that is ended when enough is known."""
 _LONG = 200_000  # steps that a rewritten script on a GPU is told: it may weigh what pays, as in a run of some minutes
+_CAPTURE = "AA403"
+_TIERS = {EXACT: "exact", CAPTURED: "equivalent"}
 _FOLDER = tempfile.TemporaryDirectory(prefix="autoaccel-suite-")
 _ALONE = Path(_FOLDER.name)
 STANDINS = Path(__file__).resolve().parents[2] / "tests" / "standins"
@@ -49,7 +52,10 @@ class Setting:
     """The scripts."""
 
     def columns(self, script: Script, wanted: Collection[str]) -> tuple[str, ...]:
-        return script.columns(wanted, self.folder, self.device)
+        found = script.columns(wanted, self.folder, self.device)
+        if CAPTURED in found and not _is_captured(script.file(CAPTURED, self.folder).resolve()):
+            return tuple(each for each in found if each != CAPTURED)
+        return found
 
     def environment(self, script: Script, column: str) -> dict[str, str]:
         """What the runtime is told: hardly anything on a GPU. On a CPU nothing is compiled unasked, since that takes
@@ -57,6 +63,8 @@ class Setting:
         said = {"AUTOACCEL_REMEMBER": "off"}
         if column == COMPILED:
             said["AUTOACCEL_COMPILE_MODE"] = "default"
+        elif column == CAPTURED:
+            said["AUTOACCEL_CUDA_GRAPHS"] = "on"
         elif self.device == "cpu" and column in REWRITTEN:
             said["AUTOACCEL_DISABLE"] = "compile"
         if script.generated:
@@ -79,10 +87,8 @@ def _candidate(script: Script, column: str, setting: Setting, seed: int) -> Cand
     path = script.file(column, setting.folder).resolve()
     text, count = sources.read(path).text, 0
     if column in REWRITTEN:
-        alone, found = findings(path)
-        exact = [each for each in found if each.tier is Tier.EXACT]
-        applied = found.closed(exact if column == EXACT else found.all)
-        text, count = found.texts(applied).get(str(alone), text), len(applied)
+        result = rewritten(path, tier=_TIERS.get(column, "numerics"), captured=column == CAPTURED)
+        text, count = result.after, len(result.applied)
     try:
         text = marked(text, loss=script.loss)
     except ValueError as error:
@@ -100,9 +106,21 @@ def _candidate(script: Script, column: str, setting: Setting, seed: int) -> Cand
 
 
 @functools.lru_cache(maxsize=64)
-def findings(path: Path) -> tuple[Path, Changes]:
-    """The script as its author has it: by itself, not beside those that import its model."""
+def rewritten(path: Path, *, tier: str = "numerics", captured: bool = False) -> engine.Result:
+    """The script as the command rewrites it, as its author has it: by itself, not beside those that import its model.
+    Raises `ValueError` where it cannot be rewritten."""
     alone = (_ALONE / path.parent.name / path.name).resolve()
-    alone.parent.mkdir()
+    alone.parent.mkdir(exist_ok=True)
     shutil.copy(path, alone)
-    return alone, changes.find([alone], Configuration(Settings()))
+    chosen = (Selection(extend_select=(_CAPTURE,)),) if captured else ()
+    configuration = Configuration(Settings(tier=tier, selections=chosen))
+    rules, project = configuration.rules_for(alone), Project(Files((alone,)))
+    result = engine.rewrite(sources.read(alone).text, alone, rules, tier=configuration.tier_for(alone), project=project)
+    if result.errors:
+        raise ValueError(f"{path}: {result.errors[0]}")
+    return result
+
+
+def _is_captured(path: Path) -> bool:
+    """Whether there is a step to capture: else the column would be the default once more."""
+    return any(each.code == _CAPTURE for each in rewritten(path, captured=True).applied)

@@ -9,7 +9,8 @@ from pathlib import Path
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
 
 ORIGINAL, AGAIN, EXACT, DEFAULT = "original", "again", "exact", "default"
-COMPILED, EXPERT, FABRIC, ACCELERATE = "compiled", "expert", "fabric", "accelerate"
+COMPILED, CAPTURED = "compiled", "captured"
+EXPERT, FABRIC, ACCELERATE = "expert", "fabric", "accelerate"
 LIMIT, WORKERS = "limit", "workers"
 
 COLUMNS = {
@@ -18,13 +19,14 @@ COLUMNS = {
     EXACT: "rewritten, exact tier only",
     DEFAULT: "rewritten with default settings",
     COMPILED: "rewritten, told to compile from the first step on",
+    CAPTURED: "rewritten in full precision, its steps captured as CUDA graphs (AA403)",
     EXPERT: "written by hand by an expert, frozen before tuning",
     FABRIC: "moved to Lightning Fabric by hand",
     ACCELERATE: "moved to Accelerate by hand",
     LIMIT: "a batch that already is on the device, nothing but the step",
     WORKERS: "the plain script with workers and pinned memory",
 }
-REWRITTEN = (EXACT, DEFAULT, COMPILED)
+REWRITTEN = (EXACT, DEFAULT, COMPILED, CAPTURED)
 PAIRED = (ORIGINAL, AGAIN, EXACT, DEFAULT)
 """Columns that something is promised of: measured with several processes. One process says enough of the others."""
 WRITTEN = (EXPERT, FABRIC, ACCELERATE, LIMIT, WORKERS)
@@ -64,6 +66,8 @@ class Script:
     def columns(self, wanted: Collection[str], folder: Path = SCRIPTS, device: str = "cpu") -> tuple[str, ...]:
         """Those that there are, in their order; the original is never left out."""
         left_out = {COMPILED} if self.control or (device == "cpu" and not self.compiled) else set()
+        if device == "cpu":
+            left_out.add(CAPTURED)
         chosen = [each for each in COLUMNS if each == ORIGINAL or (each in wanted and each not in left_out)]
         return tuple(each for each in chosen if self.file(each, folder).is_file())
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from autoaccel.reports.benchmark.plotting import Axis
-from benchmarks.suite.catalogue import ACCELERATE, COMPILED, DEFAULT, EXACT, EXPERT, FABRIC, LIMIT
+from benchmarks.suite.catalogue import ACCELERATE, CAPTURED, COMPILED, DEFAULT, EXACT, EXPERT, FABRIC, LIMIT
 from benchmarks.suite.results import Result, Run
 
 _SHOWN = {
@@ -14,6 +14,7 @@ _SHOWN = {
     LIMIT: ("#9a9a9a", "bar"),
     EXACT: ("#8fb8de", "dot"),
     COMPILED: ("#d0587e", "dot"),
+    CAPTURED: ("#8f2d56", "dot"),
     FABRIC: ("#b07cc6", "dot"),
     ACCELERATE: ("#cf8a3c", "dot"),
     EXPERT: ("#3f9e6b", "dot"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.suite.candidates import findings
+from benchmarks.suite.candidates import rewritten
 from benchmarks.suite.catalogue import SCRIPTS
 
 CODES = {
@@ -33,5 +33,5 @@ def test_every_script_is_told() -> None:
 
 @pytest.mark.parametrize("name", CODES)
 def test_rules_that_change_a_script(name: str) -> None:
-    _, changes = findings((SCRIPTS / name / "original.py").resolve())
-    assert sorted({each.record.code for each in changes.all}) == CODES[name].split()
+    result = rewritten((SCRIPTS / name / "original.py").resolve())
+    assert sorted({each.code for each in result.applied}) == CODES[name].split()
