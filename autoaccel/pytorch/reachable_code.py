@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from autoaccel.dataflow.completeness import ScriptNode
 
 
-def reachable_code(script: Script, nodes: Iterable[ast.AST]) -> list[ScriptNode]:
-    """Some code, the project functions that it calls, the methods of the models that it runs or builds, and hooks."""
+def reachable_code(script: Script, nodes: Iterable[ast.AST], *, building: bool = True) -> list[ScriptNode]:
+    """Some code, the project functions that it calls, the methods of the models that it runs or builds, and hooks.
+
+    Unless `building`, the models that it runs are there: what has built them is not part of it.
+    """
     found: list[ScriptNode] = [(script, node) for node in nodes]
     hooks = [
         (other, hook) for other, hook in implicit_calls.hooks(script) if isinstance(hook, ast.FunctionDef | ast.Lambda)
@@ -35,14 +38,14 @@ def reachable_code(script: Script, nodes: Iterable[ast.AST]) -> list[ScriptNode]
                     found.append((other, function))
         calls = at.within(node, ast.Call) if isinstance(node, ast.FunctionDef) else at.in_scope(node, ast.Call)
         for call in at.syntax_index.by_depth(calls) if isinstance(node, ast.FunctionDef) else calls:
-            for other, function in _callees(at, call):
+            for other, function in _callees(at, call, building=building):
                 if function not in seen:
                     seen.add(function)
                     found.append((other, function))
     return found
 
 
-def _callees(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.FunctionDef]]:
+def _callees(script: Script, call: ast.Call, *, building: bool) -> Iterator[tuple[Script, ast.FunctionDef]]:
     """The functions that a call may enter now or, where it builds a module or hands a function on, later.
 
     What is called on an object that is not known may be any method of this name in the project; where the callee
@@ -57,11 +60,11 @@ def _callees(script: Script, call: ast.Call) -> Iterator[tuple[Script, ast.Funct
         if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:
             yield value.script, value.node
         elif value.cls is not None and value.kind in (Kind.MODULE, Kind.LOSS_FUNCTION, Kind.CLASS):
-            yield from _bodies(value.cls)
+            yield from _bodies(value.cls, building=building or value.kind is Kind.CLASS)
     parts = [part for value in callees if value.kind is Kind.MODULE and value.cls is None for part in held(value)]
     for part in parts:
         if part.cls is not None:
-            yield from _bodies(part.cls)
+            yield from _bodies(part.cls, building=building)
     if any(part.kind is Kind.UNKNOWN for part in parts):
         yield from _all_models(script)
     if Kind.UNKNOWN not in callees.kinds or script.qualname(call.func) is not None:
@@ -82,7 +85,7 @@ def _all_models(script: Script) -> Iterator[tuple[Script, ast.FunctionDef]]:
         for cls in other.find(ast.ClassDef):
             ref = other.class_ref(cls)
             if instance_kind(ref) in (Kind.MODULE, Kind.LOSS_FUNCTION):
-                yield from (each for each in _bodies(ref) if each[1].name != "__init__")
+                yield from _bodies(ref, building=False)
 
 
 @once
@@ -129,9 +132,10 @@ def _last(expression: ast.Name | ast.Attribute) -> str:
     return expression.id if isinstance(expression, ast.Name) else expression.attr
 
 
-def _bodies(cls: ClassRef) -> Iterator[tuple[Script, ast.FunctionDef]]:
-    """What runs when an instance is made or called."""
+def _bodies(cls: ClassRef, *, building: bool) -> Iterator[tuple[Script, ast.FunctionDef]]:
+    """What runs when an instance is called or, where it is built, made."""
+    names = ("forward", "__call__", "__init__") if building else ("forward", "__call__")
     for ref in lineage(cls):
         for part in ref.node.body:
-            if isinstance(part, ast.FunctionDef) and part.name in ("forward", "__call__", "__init__"):
+            if isinstance(part, ast.FunctionDef) and part.name in names:
                 yield ref.script, part

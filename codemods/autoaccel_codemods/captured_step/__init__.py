@@ -98,11 +98,18 @@ def _lift(script: Script, step: TrainingStep) -> Iterator[Edit]:
         raise DeclinedError(graph_capture.REASON)
     if any(each.attr == "grad" for each in script.find(ast.Attribute) if script.qualname(each) is None):
         raise DeclinedError("the script reads gradients")
-    found = region.find(script, step)
-    host_effects.refuse(script, found)
-    lifted = lifting.plan(script, found)
-    result_uses.refuse(script, lifted)
-    return lifting.edits(script, lifted)
+    problems = []
+    for first in region.starts(script, step):
+        try:
+            found = region.beginning_at(script, step, first)
+            host_effects.refuse(script, found)
+            lifted = lifting.plan(script, found)
+            result_uses.refuse(script, lifted)
+        except DeclinedError as problem:
+            problems.append(problem)
+        else:
+            return lifting.edits(script, lifted)
+    raise problems[0]
 
 
 def _is_lifted(script: Script, step: TrainingStep) -> bool:

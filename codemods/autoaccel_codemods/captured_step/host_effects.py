@@ -33,14 +33,12 @@ _LOUD = frozenset(
     for name in """save load tensor as_tensor from_numpy nonzero unique masked_select manual_seed seed set_rng_state
     multinomial rand randn randint randperm normal cuda.synchronize set_grad_enabled""".split()
 )
-_KINDS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION, Kind.TENSOR, Kind.BATCH, Kind.PARAMETER})
+_KINDS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION, Kind.TENSOR, Kind.BATCH, Kind.PARAMETER, Kind.NONE})
 
 
 def refuse(script: Script, region: Region) -> None:
     """Raises `DeclinedError` where something is done, or may be."""
-    for other, code in reachable_code(script, region.statements):
-        if isinstance(code, ast.FunctionDef) and code.name == "__init__":
-            continue
+    for other, code in reachable_code(script, region.statements, building=False):
         own = any(code is each for each in region.statements)
         where = f"line {{}} of `{code.name}`" if isinstance(code, ast.FunctionDef) else "line {}"
         body = code.body if isinstance(code, ast.FunctionDef) else [code]
@@ -89,8 +87,10 @@ def _call(script: Script, call: ast.Call, *, own: bool) -> str | None:
         case ast.Name(id=name) if name in BUILTINS and not script.definitions(call.func):
             return None if name in _SILENT else f"calls `{name}`"
         case ast.Attribute(value=owner, attr=name):
-            if said := _method(script, call, owner, name):
+            if said := _method(script, call, owner, name, own=own):
                 return said
+            if not own and name in CONTAINER_CHANGES and _is_local(script, owner):
+                return None
             if name in METHODS | _OF_STEP | {"size", "parameters", "item"} or name.startswith("new_"):
                 return None
     kinds = script.values(call.func).kinds
@@ -99,13 +99,13 @@ def _call(script: Script, call: ast.Call, *, own: bool) -> str | None:
     return f"calls `{text}`, and what that does is not in sight"
 
 
-def _method(script: Script, call: ast.Call, owner: ast.expr, name: str) -> str | None:
+def _method(script: Script, call: ast.Call, owner: ast.expr, name: str, *, own: bool) -> str | None:
     if name in _READS:
         return f"reads values on the host by `.{name}()`"
     if name in _MOVES and not _is_cast(script, call, name):
         return "moves data between the host and the device"
     if name in CONTAINER_CHANGES and not script.callees(call) and script.kind(owner) is not Kind.SCALER:
-        return None if _is_local(script, owner) else f"changes `{script.source(owner)}`"
+        return None if not own and _is_local(script, owner) else f"changes `{script.source(owner)}`"
     return None
 
 

@@ -14,6 +14,7 @@ from autoaccel.dataflow.syntax_index import position, split_lines
 from autoaccel.edits import Code, Edit, InsertBefore, RemoveStatement, literal
 from autoaccel.pytorch.introspection import name_looked_up
 from autoaccel_codemods.captured_step.problems import DeclinedError
+from autoaccel_codemods.captured_step.region import noted
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -45,6 +46,7 @@ def plan(script: Script, region: Region) -> Lifted:
     names.sort(key=position)
     stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
     _refuse_shared(script, region, stored)
+    _refuse_handled(script, region, stored.union(*map(noted, region.shown)))
     in_loop = {
         part.id
         for part in ast.walk(region.loop)
@@ -114,11 +116,6 @@ def _refuse_shared(script: Script, region: Region, stored: set[str]) -> None:
     for each in outward:
         if shared := stored.intersection(each.names):
             raise DeclinedError(f"`{min(shared)}` is a name that other functions see")
-    for around in script.ancestors(region.loop):
-        if isinstance(around, ast.Try | ast.TryStar):
-            after = (part for each in (*around.handlers, *around.finalbody) for part in ast.walk(each))
-            if any(isinstance(part, ast.Name) and part.id in stored for part in after):
-                raise DeclinedError("what handles an exception reads what the step had computed by then")
     for part in (part for held in (*region.statements, *region.shown) for part in ast.walk(held)):
         if isinstance(part, ast.Constant | ast.JoinedStr) and part.lineno != part.end_lineno:
             raise DeclinedError("a text of several lines stands in it")
@@ -134,6 +131,15 @@ def _refuse_shared(script: Script, region: Region, stored: set[str]) -> None:
         for name in sorted(stored):
             if problem := name_looked_up(script, name, public=True):
                 raise DeclinedError(f"`{name}`: {problem}")
+
+
+def _refuse_handled(script: Script, region: Region, changed: set[str]) -> None:
+    """Where the step fails, nobody sees what it had computed or noted by then."""
+    for around in script.ancestors(region.loop):
+        if isinstance(around, ast.Try | ast.TryStar):
+            after = (part for each in (*around.handlers, *around.finalbody) for part in ast.walk(each))
+            if any(isinstance(part, ast.Name) and part.id in changed for part in after):
+                raise DeclinedError("what handles an exception reads what the step had computed by then")
 
 
 def _inside(script: Script, region: Region, node: ast.AST) -> bool:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import walk_scope
+from autoaccel.library_models.library_values import RUNNING_TOTALS
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.pytorch.gradients import is_backward
 from autoaccel.pytorch.step_effects import calls_model
+from autoaccel_codemods.captured_step.note_methods import only_notes
 from autoaccel_codemods.captured_step.problems import DeclinedError
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ _UNMOVABLE = ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.Starred
 @dataclass(frozen=True, slots=True, eq=False)
 class Region:
     """Statements of the body of `loop`, which train `models` by `optimizer`; between them nothing but `shown`: what
-    prints numbers, and may as well do so after the step."""
+    prints or notes numbers, and may as well do so after the step."""
 
     statements: Sequence[ast.stmt]
     shown: Sequence[ast.stmt]
@@ -37,8 +40,9 @@ class Region:
     optimizer: ast.expr
 
 
-def find(script: Script, step: TrainingStep) -> Region:
-    """The statements of a step. Raises `DeclinedError`."""
+def starts(script: Script, step: TrainingStep) -> list[int]:
+    """Where a step may begin in its loop's body: with the first forward pass, or with a later one, since a policy acts
+    before it learns. Raises `DeclinedError`."""
     if len(step.backwards) != 1 or len(step.steps) != 1:
         raise DeclinedError("the step has several backward passes, or several optimizers")
     backward, update = step.backwards[0], step.steps[0]
@@ -52,35 +56,73 @@ def find(script: Script, step: TrainingStep) -> Region:
         raise DeclinedError("its backward pass has arguments")
     if update.receiver is update.call.func and update.call.args:
         raise DeclinedError("the optimizer is given a closure")
-    first, last = _forward(script, block, backward.statement), block.index(update.statement)
-    if last < block.index(backward.statement):
+    if block.index(update.statement) < block.index(backward.statement):
         raise DeclinedError("the optimizer steps before the backward pass")
+    return _forwards(script, block, backward.statement)
+
+
+def beginning_at(script: Script, step: TrainingStep, first: int) -> Region:
+    """The statements of a step from one of its `starts` on. Raises `DeclinedError`."""
+    backward, update = step.backwards[0], step.steps[0]
+    assert update.optimizer is not None
+    block, loop = script.block(backward.statement), script.loops(backward.call)[0]
+    last = block.index(update.statement)
     while last + 1 < len(block) and _is_upkeep(script, block[last + 1]):
         last += 1
     cleared = [index for index in range(first) if _clears(block[index])]
-    if cleared and all(is_movable(each) for each in block[cleared[0] : first]):
+    if cleared and all(is_movable(each) and not _runs_model(script, each) for each in block[cleared[0] : first]):
         first = cleared[0]
-    computed = set(block[first : last + 1])
-    shown = [each for each in block[first : last + 1] if is_display(script, each, computed)]
+    computed = {part for each in block[first : last + 1] for part in ast.walk(each) if isinstance(part, ast.stmt)}
+    shown = [each for each in block[first : last + 1] if is_shown_later(script, each, computed)]
     statements = [each for each in block[first : last + 1] if each not in shown]
     for each in statements:
         if not is_movable(each):
             raise DeclinedError(f"line {each.lineno} decides or binds what a function cannot")
+    _refuse_earlier_graphs(script, block[:first], statements)
     models = tuple(_models(script, statements))
     if not models:
         raise DeclinedError("its forward pass is not in sight")
     scope = script.function(backward.call) or script.tree
-    _refuse_changed(statements, shown)
-    return Region(statements, shown, loops[0], scope, models, update.optimizer)
+    _refuse_changed(script, statements, shown)
+    return Region(statements, shown, loop, scope, models, update.optimizer)
 
 
-def _forward(script: Script, block: list[ast.stmt], backward: ast.stmt) -> int:
-    """Where the first statement before the backward pass stands that runs a model."""
-    end = block.index(backward)
-    for index, statement in enumerate(block[: end + 1]):
-        if any(isinstance(part, ast.Call) and calls_model(script, part) for part in walk_scope(statement)):
-            return index
-    raise DeclinedError("its forward pass does not stand beside the backward pass")
+def _forwards(script: Script, block: list[ast.stmt], backward: ast.stmt) -> list[int]:
+    """Where the statements up to the backward pass stand that run a model."""
+    runs = [index for index, each in enumerate(block[: block.index(backward) + 1]) if _runs_model(script, each)]
+    if not runs:
+        raise DeclinedError("its forward pass does not stand beside the backward pass")
+    return runs
+
+
+def _runs_model(script: Script, statement: ast.stmt) -> bool:
+    return any(isinstance(part, ast.Call) and calls_model(script, part) for part in walk_scope(statement))
+
+
+def _refuse_earlier_graphs(script: Script, before: Sequence[ast.stmt], statements: Sequence[ast.stmt]) -> None:
+    """What comes into the step has values and no autograd graph: nothing that a model has computed before it, but
+    where no graph is made."""
+    names: set[str] = set()
+    for each in before:
+        if not _makes_no_graph(script, each) and (_runs_model(script, each) or names & _names(each, ast.Load)):
+            names |= _names(each, ast.Store | ast.Del)
+    for each in statements:
+        if shared := names & _names(each, ast.Load):
+            raise DeclinedError(f"`{min(shared)}` comes from a forward pass that is no part of it")
+
+
+def _makes_no_graph(script: Script, statement: ast.stmt) -> bool:
+    match statement:
+        case ast.With(items=[ast.withitem(context_expr=ast.Call(func=function, args=[], keywords=[]))]):
+            return script.qualname(function) in ("torch.no_grad", "torch.inference_mode")
+        case _:
+            return False
+
+
+def _names(statement: ast.stmt, context: type[ast.expr_context] | types.UnionType) -> set[str]:
+    """The names of variables and attributes that a statement reads, or binds."""
+    parts = [each for each in ast.walk(statement) if isinstance(each, ast.Name | ast.Attribute)]
+    return {each.id if isinstance(each, ast.Name) else each.attr for each in parts if isinstance(each.ctx, context)}
 
 
 def _clears(statement: ast.stmt) -> bool:
@@ -114,15 +156,31 @@ def is_movable(statement: ast.stmt) -> bool:
     return all(isinstance(part, ast.Name | ast.Tuple) for part in stored)
 
 
-def is_display(script: Script, statement: ast.stmt, computed: set[ast.stmt]) -> bool:
-    """Whether a statement prints texts, numbers and what these statements have computed, and does nothing else."""
+def is_shown_later(script: Script, statement: ast.stmt, computed: set[ast.stmt]) -> bool:
+    """Whether a statement prints or notes texts, numbers and what these statements have computed, and does nothing
+    else: then it may as well be done after them."""
     match statement:
         case ast.If(test=test, body=body, orelse=[]):
-            return _is_shown(script, test, computed) and all(is_display(script, each, computed) for each in body)
+            return _is_shown(script, test, computed) and all(is_shown_later(script, each, computed) for each in body)
         case ast.Expr(value=ast.Call(func=ast.Name(id="print") as name, args=args, keywords=[])):
             return not script.definitions(name) and all(_is_shown(script, each, computed) for each in args)
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=name), args=args, keywords=[]) as call):
+            notes = _is_list(script, owner) if name == "append" else only_notes(script, call)
+            return notes and all(_is_shown(script, each, computed) for each in args)
+        case ast.AugAssign(target=ast.Name() as target, value=value):
+            return _is_number(script, target) and _is_shown(script, value, computed)
         case _:
             return False
+
+
+def _is_list(script: Script, owner: ast.expr) -> bool:
+    """A list that the loop's own function made, and that none of these statements sees."""
+    return isinstance(owner, ast.Name) and script.values(owner).kinds == {Kind.SEQUENCE}
+
+
+def _is_number(script: Script, target: ast.Name) -> bool:
+    values = script.values(target)
+    return bool(values) and all(each.kind is Kind.NUMBER or each.name in RUNNING_TOTALS for each in values)
 
 
 def _is_shown(script: Script, expression: ast.expr, computed: set[ast.stmt]) -> bool:
@@ -130,18 +188,21 @@ def _is_shown(script: Script, expression: ast.expr, computed: set[ast.stmt]) -> 
     parameters changes none of these."""
     for part in ast.walk(expression):
         match part:
-            case ast.Call(func=ast.Attribute(attr="item" | "format")):
+            case ast.Call(func=ast.Attribute(attr="item" | "format" | "size")):
                 pass
             case ast.Call(func=ast.Name(id="len" | "float" | "int" | "str" | "round") as name):
                 if script.definitions(name):
                     return False
-            case ast.Attribute(attr="item" | "format"):
+            case ast.Attribute(attr="item" | "format" | "size"):
                 if not isinstance(script.parent(part), ast.Call):
                     return False
+            case ast.Subscript(value=ast.Attribute(attr="shape")) | ast.Attribute(attr="shape"):
+                pass
             case ast.Name():
                 builtin = script.call_of(part) is not None and part.id in BUILTINS
                 plain = script.kind(part) in (Kind.NUMBER, Kind.STRING, Kind.BOOL)
-                if not builtin and not plain and not _is_result(script, part, computed):
+                sized = _is_size(script, part)
+                if not builtin and not plain and not sized and not _is_result(script, part, computed):
                     return False
             case (
                 ast.Constant()
@@ -163,6 +224,19 @@ def _is_shown(script: Script, expression: ast.expr, computed: set[ast.stmt]) -> 
     return True
 
 
+def _is_size(script: Script, name: ast.Name) -> bool:
+    """`images.size(0)`, `images.shape[0]`, `len(images)`: no step changes it."""
+    if script.kind(name) not in (Kind.TENSOR, Kind.BATCH):
+        return False
+    match script.parent(name):
+        case ast.Attribute(attr="size" | "shape"):
+            return True
+        case ast.Call(func=ast.Name(id="len")):
+            return True
+        case _:
+            return False
+
+
 def _is_result(script: Script, name: ast.Name, computed: set[ast.stmt]) -> bool:
     """Whether a name holds what an operation of the step has made: a tensor of its own, which no update changes."""
     found = script.definitions(name)
@@ -177,18 +251,44 @@ def _makes(script: Script, value: ast.expr | None) -> bool:
             return True
         case ast.Call(func=function):
             made = (script.qualname(function) or "").startswith("torch.nn.functional.")
-            return made or script.kind(function) is Kind.LOSS_FUNCTION
+            return made or script.kind(function) is Kind.LOSS_FUNCTION or _computes(script, value)
         case _:
             return False
 
 
-def _refuse_changed(statements: Sequence[ast.stmt], shown: Sequence[ast.stmt]) -> None:
-    """What is shown after the step must not have been bound anew in it since."""
+def _computes(script: Script, call: ast.Call) -> bool:
+    """Whether what is called is in sight, and returns results of operations."""
+    callees = script.callees(call)
+    bodies = [(other, each) for other, each in callees if isinstance(each, ast.FunctionDef)]
+    returned = [(other, part) for other, each in bodies for part in walk_scope(each) if isinstance(part, ast.Return)]
+    return len(bodies) == len(callees) and bool(returned) and all(_makes(at, each.value) for at, each in returned)
+
+
+def _refuse_changed(script: Script, statements: Sequence[ast.stmt], shown: Sequence[ast.stmt]) -> None:
+    """What is shown after the step must not have been bound anew in it since, and what is noted must not be seen by
+    the rest of the step: neither by its statements nor by other code that they run."""
     for display in shown:
+        rest = [each for each in statements if each.lineno > display.lineno]
+        changed = noted(display)
+        if seen := changed & {name for each in rest for name in _names(each, ast.Load)}:
+            raise DeclinedError(f"line {display.lineno} changes `{min(seen)}`, which the step reads")
+        calls = [part for each in rest for part in ast.walk(each) if isinstance(part, ast.Call)]
+        if changed and any(script.callees(each) or calls_model(script, each) for each in calls):
+            raise DeclinedError(f"line {display.lineno} notes something before code that may read it")
         read = {part.id for part in ast.walk(display) if isinstance(part, ast.Name)}
-        later = (part for each in statements if each.lineno > display.lineno for part in ast.walk(each))
-        if any(isinstance(part, ast.Name) and part.id in read and isinstance(part.ctx, ast.Store) for part in later):
+        if any(read & _names(each, ast.Store) for each in rest):
             raise DeclinedError(f"line {display.lineno} shows what the step changes afterwards")
+
+
+def noted(statement: ast.stmt) -> set[str]:
+    """The names of what a statement that is made after the step changes."""
+    names = {part.id for part in ast.walk(statement) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    for part in ast.walk(statement):
+        match part:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner))):
+                names |= {each.id for each in ast.walk(owner) if isinstance(each, ast.Name)} - {"self"}
+                names |= {each.attr for each in ast.walk(owner) if isinstance(each, ast.Attribute)}
+    return names
 
 
 def _models(script: Script, statements: Sequence[ast.stmt]) -> Iterator[ast.expr]:

@@ -1,0 +1,68 @@
+"""Methods that keep numbers for later and do nothing else: `update` of a meter that averages losses."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from autoaccel.analysis.classes import instance_kind, lineage
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.library_models.python_names import BUILTINS
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.abstract_values import ClassRef
+
+_PLAIN = (
+    ast.Assign | ast.AugAssign | ast.Expr | ast.If | ast.Return | ast.Pass
+    | ast.Name | ast.Attribute | ast.Constant | ast.BinOp | ast.UnaryOp | ast.BoolOp | ast.Compare | ast.IfExp
+    | ast.expr_context | ast.operator | ast.unaryop | ast.boolop | ast.cmpop | ast.arguments | ast.arg
+)  # fmt: skip
+_ACCESS = frozenset({"__setattr__", "__getattr__", "__getattribute__"})
+_NUMBERS = frozenset("len sum min max abs float int round".split())
+
+
+def only_notes(script: Script, call: ast.Call) -> bool:
+    """Whether a call is of a method that changes nothing but its own object, which is no module."""
+    callees = script.callees(call)
+    owners = script.values(call.func.value) if isinstance(call.func, ast.Attribute) else ()
+    if not callees or not owners or any(each.kind is not Kind.OBJECT or each.cls is None for each in owners):
+        return False
+    if any(each.cls is not None and not _is_plain_class(each.cls) for each in owners):
+        return False
+    return all(isinstance(each, ast.FunctionDef) and _is_plain(other, each) for other, each in callees)
+
+
+def _is_plain_class(cls: ClassRef) -> bool:
+    """Whether reading and binding attributes of an instance runs no code."""
+    if instance_kind(cls) is not Kind.OBJECT:
+        return False
+    for ref in lineage(cls):
+        methods = [each for each in ref.node.body if isinstance(each, ast.FunctionDef)]
+        if ref.node.decorator_list or ref.node.keywords:
+            return False
+        if any(each.name in _ACCESS or each.decorator_list for each in methods):
+            return False
+    return True
+
+
+def _is_plain(script: Script, function: ast.FunctionDef) -> bool:
+    if function.decorator_list or not function.args.args:
+        return False
+    own = function.args.args[0].arg
+    parts = (part for statement in function.body for part in ast.walk(statement))
+    return all(_is_allowed(script, part, own) for part in parts)
+
+
+def _is_allowed(script: Script, part: ast.AST, own: str) -> bool:
+    match part:
+        case ast.Call(func=ast.Name(id=name) as function, keywords=[]):
+            return name in _NUMBERS and name in BUILTINS and not script.definitions(function)
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner)), attr="append"), keywords=[]):
+            return owner == own
+        case ast.Attribute(value=ast.Name(id=owner), ctx=ast.Store()):
+            return owner == own
+        case ast.Attribute(ctx=ast.Store() | ast.Del()):
+            return False
+        case _:
+            return isinstance(part, _PLAIN)
