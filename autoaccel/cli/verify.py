@@ -241,7 +241,7 @@ def _rewritten(path: Path, script: Path, report: Verification, changes: Rewrites
     """One file, of which the changes are in the order of their outcomes."""
     from autoaccel import sources
     from autoaccel.jobs import conversion
-    from autoaccel.measure.changes import finding, known_as
+    from autoaccel.measure.changes import known_as
     from autoaccel.measure.verifying.report import Verdict
     from autoaccel.rewriting import engine
 
@@ -251,7 +251,8 @@ def _rewritten(path: Path, script: Path, report: Verification, changes: Rewrites
     source = sources.read(path)
     if source.text != analysis.places.text:
         raise sources.SourceError(f"{path}: left alone, it was changed while it was being verified")
-    after, _, _ = engine.checked(analysis, [finding(each) for each in good if each.path == path])
+    after, _, _ = engine.checked(analysis, changes.first_round(path, good))
+    after = changes.later_rounds(path, after, good)
     skipped = [record for each, record in changes.left_alone if each == path]
     for each, outcome in outcomes.items():
         if each.path == path and each not in good:

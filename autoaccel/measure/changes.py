@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 from autoaccel import sources
 from autoaccel.analysis import Project
 from autoaccel.analysis.files import Files
+from autoaccel.dataflow.syntax_index import split_lines
 from autoaccel.edits import AddDecorator, AddImport, Edit, Finding, Tier, WrapStatements
+from autoaccel.measure.positions import Origin, trace_lines
 from autoaccel.rewriting import engine
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import anchors
@@ -66,6 +68,15 @@ class Rewrite(Change):
     finding: Finding
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LaterRewrite(Change):
+    """All that a rule finds once the findings of the first round are carried out: some gave way to these."""
+
+    rule: Rule
+    limit: Tier
+    """What may be found at most, as configured."""
+
+
 @dataclass(frozen=True, slots=True)
 class Changes:
     """The changes of a project, in an order in which each comes after those that it needs, and what is exact first."""
@@ -76,7 +87,7 @@ class Changes:
     problems: tuple[str, ...] = ()
     """What is not compared, though it may change something; a line each."""
     later: tuple[tuple[Path, Record], ...] = ()
-    """What would be found in the rewritten files, which is not among `all`."""
+    """What would be found in the rewritten files and is not among `all`, since its rule finds something before, too."""
 
     def __len__(self) -> int:
         return len(self.all)
@@ -112,25 +123,49 @@ class Rewrites(Changes):
 
     files: dict[Path, Analysis] = field(default_factory=dict)
     """Those in which something may be found."""
+    project: Project | None = None
+    carried_on: dict[tuple[Path, str, tuple[Rule, ...]], str] = field(default_factory=dict, compare=False, repr=False)
+    """What later rounds have made of a text."""
 
     def texts(self, chosen: Collection[Change] | None = None) -> dict[str, str]:
         wanted = [each for each in self.all if chosen is None or each in chosen]
         texts = {}
         for path in dict.fromkeys(each.path for each in wanted):
             analysis = self.files[path]
-            text = engine.apply(analysis, [finding(each) for each in wanted if each.path == path])
+            text = engine.apply(analysis, self.first_round(path, wanted))
+            text = self.later_rounds(path, text, wanted)
             if text != analysis.places.text:
                 texts[str(path)] = text
         return texts
 
+    def first_round(self, path: Path, chosen: Collection[Change]) -> list[Finding]:
+        """The chosen findings of a file's first round, in the order in which the command carries them out: arguments
+        that two of them add stand in it."""
+        wanted = {each.finding for each in chosen if isinstance(each, Rewrite) and each.path == path}
+        return [each for each in self.files[path].findings if each in wanted]
+
+    def later_rounds(self, path: Path, text: str, chosen: Collection[Change]) -> str:
+        """A file's text after its first round, with those of the chosen changes that come after that."""
+        later = [each for each in chosen if isinstance(each, LaterRewrite) and each.path == path]
+        if not later:
+            return text
+        rules = tuple(each.rule for each in later)
+        key = path, text, rules
+        if key not in self.carried_on:
+            project = None if self.project is None else self.project.changed(path, text)
+            self.carried_on[key] = engine.rewrite(text, path, rules, tier=later[0].limit, project=project).after
+        return self.carried_on[key]
+
     def needs(self, change: Change) -> tuple[Change, ...]:
+        if isinstance(change, LaterRewrite):
+            return ()
         wanted: set[Finding] = set()
         pending = [*finding(change).needs]
         while pending:
             need = pending.pop()
             wanted.add(need)
             pending.extend(need.needs)
-        return tuple(each for each in self.all if finding(each) in wanted)
+        return tuple(each for each in self.all if isinstance(each, Rewrite) and each.finding in wanted)
 
 
 def finding(change: Change) -> Finding:
@@ -149,7 +184,7 @@ def find(
     real = tuple(dict.fromkeys(path.resolve() for path in paths))
     project = Project(Files(real))
     files: dict[Path, Analysis] = {}
-    found: list[Rewrite] = []
+    found: list[Change] = []
     left_alone: list[tuple[Path, Record]] = []
     problems: list[str] = []
     later: list[tuple[Path, Record]] = []
@@ -160,15 +195,18 @@ def find(
             if not engine.concerned(text, rules):
                 continue
             analysis, declined = _analysed(text, path, rules, tier, project)
-            later.extend((path, each) for each in _later(analysis, path, rules, tier, project))
+            follow, unseen = _later(analysis, path, rules, tier, project) if alter is None else ([], [])
+            later.extend((path, each) for each in unseen)
         except (sources.SourceError, engine.RewriteError) as error:
             problems.append(str(error))
             continue
         files[path] = analysis = analysis if alter is None else alter(analysis)
-        found.extend(_change(path, each, analysis.places) for each in analysis.findings)
-        left_alone.extend((path, each) for each in declined)
+        mine = [_change(path, each, analysis.places) for each in analysis.findings]
+        found += [*mine, *follow]
+        given_way = {each.record.code for each in follow}
+        left_alone.extend((path, each) for each in declined if each.code not in given_way)
     ordered = _needs_first(sorted(found, key=lambda each: _rank(each, real)))
-    return Rewrites(ordered, tuple(left_alone), tuple(problems), tuple(later), files)
+    return Rewrites(ordered, tuple(left_alone), tuple(problems), tuple(later), files, project)
 
 
 def known_as(path: Path) -> Path:
@@ -191,26 +229,61 @@ def _change(path: Path, finding: Finding, places: Places) -> Rewrite:
     return Rewrite(path, record(finding, places, 1), finding.tier, witnesses(finding, places), finding)
 
 
-def _later(analysis: Analysis, path: Path, rules: Sequence[Rule], tier: Tier, project: Project) -> list[Record]:
-    """What would be found once all this is applied: findings that gave way to others."""
-    if not analysis.findings:
-        return []
-    text = engine.apply(analysis, analysis.findings)
-    after = engine.analyse(text, path, rules, tier=tier, project=project.changed(path, text))
-    return records([each for each in after.findings if each.edits_code], after.places, 2)
+def _later(
+    analysis: Analysis, path: Path, rules: Sequence[Rule], tier: Tier, project: Project
+) -> tuple[list[LaterRewrite], list[Record]]:
+    """What is found once all this is carried out, a change for each rule; and records of what cannot be one, since the
+    rule would find in the same round what was left out of the first."""
+    before = {each.rule for each in analysis.findings}
+    found: dict[Rule, list[tuple[Record, Tier, tuple[Lines, ...]]]] = {}
+    text, number = engine.apply(analysis, analysis.findings), 1
+    while number < engine.MOST_ROUNDS and text != analysis.places.text:
+        number += 1
+        after = engine.analyse(text, path, rules, tier=tier, project=project.changed(path, text))
+        origins = trace_lines(split_lines(analysis.places.text), split_lines(text))
+        text, done, _ = engine.checked(after, [each for each in after.findings if each.edits_code])
+        for each in done:
+            where = _moved(record(each, after.places, number), origins)
+            seen = tuple(_lines_before(lines, origins) for lines in witnesses(each, after.places))
+            found.setdefault(each.rule, []).append((where, each.tier, seen))
+        if not done:
+            break
+    follow = [
+        LaterRewrite(path, each[0][0], max(one for _, one, _ in each), _joined(each), rule, tier)
+        for rule, each in found.items()
+        if rule not in before
+    ]
+    return follow, [known for rule, each in found.items() if rule in before for known, _, _ in each]
 
 
-def _rank(change: Rewrite, paths: Sequence[Path]) -> tuple[int, int, int, int, str]:
+def _joined(found: Sequence[tuple[Record, Tier, tuple[Lines, ...]]]) -> tuple[Lines, ...]:
+    return tuple(dict.fromkeys(lines for _, _, each in found for lines in each))
+
+
+def _moved(found: Record, origins: Sequence[Origin]) -> Record:
+    """What is said of a later text, at the lines of the first one."""
+    line, end = _lines_before((found.where.line, found.where.end_line), origins)
+    return dataclasses.replace(found, where=dataclasses.replace(found.where, line=line, end_line=end), edits=())
+
+
+def _lines_before(lines: Lines, origins: Sequence[Origin]) -> Lines:
+    """Lines of a later text as lines of the first one."""
+    known = [origins[number - 1].line for number in range(lines[0], lines[1] + 1) if number <= len(origins)]
+    return (min(known), max(known)) if known else lines
+
+
+def _rank(change: Change, paths: Sequence[Path]) -> tuple[bool, int, int, int, int, str]:
     where = change.record.where
-    return _ORDER[change.tier], paths.index(change.path), where.line, where.column, change.record.code
+    place = paths.index(change.path), where.line, where.column, change.record.code
+    return isinstance(change, LaterRewrite), _ORDER[change.tier], *place
 
 
-def _needs_first(changes: Sequence[Rewrite]) -> tuple[Rewrite, ...]:
-    by_finding = {each.finding: each for each in changes}
-    placed: dict[Rewrite, None] = {}
+def _needs_first(changes: Sequence[Change]) -> tuple[Change, ...]:
+    by_finding = {each.finding: each for each in changes if isinstance(each, Rewrite)}
+    placed: dict[Change, None] = {}
 
-    def place(change: Rewrite) -> None:
-        for need in change.finding.needs:
+    def place(change: Change) -> None:
+        for need in change.finding.needs if isinstance(change, Rewrite) else ():
             if by_finding[need] not in placed:
                 place(by_finding[need])
         placed.setdefault(change)

@@ -37,13 +37,14 @@ def trace_lines(old: Sequence[str], new: Sequence[str]) -> list[Origin]:
     line that it stands for or, where it stands for none, as the one that follows."""
     stripped = [line.strip() for line in old], [line.strip() for line in new]
     origins: list[Origin] = []
+    final = max(0, len(old) - (2 if old[-1:] == [""] else 1))  # behind the last line break there is no line
     for tag, first, end, start, stop in difflib.SequenceMatcher(None, *stripped, autojunk=False).get_opcodes():
         for number in range(start, stop):
             if tag == "equal":
                 line = first + number - start
                 origins.append(Origin(line + 1, _indentation(old[line]) - _indentation(new[number])))
             else:
-                line = min(first + number - start, max(end - 1, first), len(old) - 1)
+                line = min(first + number - start, max(end - 1, first), final)
                 origins.append(Origin(line + 1, None))
     return origins
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from autoaccel.rewriting.suppression import Suppression
 
 # Findings that wait for one another settle in two; more means that rules undo each other's work. Comments come last.
-_MOST_ROUNDS = 4
+MOST_ROUNDS = 4
 _FRAMES = 6_000  # of Python's stack: questions wait for one another, see `Bounds.depth`
 
 
@@ -229,7 +229,7 @@ def _rewrite(
     taken: tuple[Finding, ...] = ()
     for_humans = [Skipped(each.rule, each.node, each.message) for each in first.findings if not each.edits]
     waiting = list(records(first.waiting, first.places, 1))
-    for number in range(1, _MOST_ROUNDS + 3):
+    for number in range(1, MOST_ROUNDS + 3):
         chosen = [each for each in analysis.findings if accept is None or accept(each)]
         if accept is None:
             chosen = _of_this_round(chosen)
@@ -242,7 +242,7 @@ def _rewrite(
         waiting.extend(records(refused, analysis.places, number))
         if not done:
             break
-        if number > _MOST_ROUNDS + (not any(each.edits_code for each in done)):
+        if number > MOST_ROUNDS + (not any(each.edits_code for each in done)):
             raise RewriteError(
                 f"{path or '<text>'}: left alone, a rewrite of the result would change it again ({_names(done)})"
             )

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.analysis import Script
+from autoaccel import sources
+from autoaccel.analysis import Project, Script
+from autoaccel.analysis.files import Files
 from autoaccel.config import Configuration, configure
 from autoaccel.edits import (
     AddDecorator,
@@ -24,9 +26,11 @@ from autoaccel.edits import (
 )
 from autoaccel.measure import changes
 from autoaccel.measure.changes import Changes
-from autoaccel.rewriting import registry
+from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.engine import Analysis
 from autoaccel.rewriting.rule import Rule
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 
 FAST = Rule("AA190", "fast-call", Tier.EXACT, (b"slow(",))
 LOWER = Rule("AA390", "lower", Tier.NUMERICS, (b"train(",))
@@ -181,9 +185,46 @@ def test_what_would_follow_is_not_lost(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(registry, "rules", lambda: (FAST, AFTER))
     (tmp_path / "train.py").write_text("slow()\n", encoding="utf-8")
     every = changes.find([tmp_path / "train.py"], configure(tmp_path, isolated=True))
-    assert [each.record.code for each in every] == ["AA190", "AA290"]
-    [(_, later)] = every.later
-    assert (later.code, later.round) == ("AA191", 2)
+    assert [(each.record.code, each.record.round, each.record.line) for each in every] == [
+        ("AA190", 1, 1), ("AA290", 1, 1), ("AA191", 2, 1)
+    ]  # fmt: skip
+    path, last = str((tmp_path / "train.py").resolve()), every.all[-1]
+    assert every.later == ()
+    assert every.needs(last) == ()
+    assert every.texts([last]) == {}, "its rule finds nothing before"
+    assert every.texts(every.all[:-1]) != every.texts()
+    result = engine.rewrite("slow()\n", Path(path), (FAST, AFTER))
+    assert every.texts() == {path: result.after}
+
+
+def test_what_a_rule_finds_in_both_rounds_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left out of the first round it would be found in the second one all the same."""
+    again = Rule("AA192", "again", Tier.EXACT, (b"fast", b"quick"))
+
+    @again.check
+    def check(script: Script) -> Iterator[Finding]:
+        for name in ("fast", "quick"):
+            for call in _calls(script, name):
+                yield again.finding(call, "more of it", Replace(call.func, Code(f"{name}er")))
+
+    monkeypatch.setattr(registry, "rules", lambda: (FAST, again))
+    (tmp_path / "train.py").write_text("slow()\nquick()\n", encoding="utf-8")
+    every = changes.find([tmp_path / "train.py"], configure(tmp_path, isolated=True))
+    assert [(each.record.code, each.record.line) for each in every] == [("AA190", 1), ("AA192", 2), ("AA290", 1)]
+    assert [(each.code, each.round) for _, each in every.later] == [("AA192", 2)]
+
+
+@pytest.mark.parametrize("script", sorted((FIXTURES / "scripts").glob("*.py")), ids=lambda path: path.stem)
+def test_all_changes_together_are_what_the_command_writes(script: Path) -> None:
+    """So what is verified is what is written, however many rounds it takes."""
+    configuration = configure(script.parent, isolated=True)
+    every = changes.find([script], configuration)
+    if every.later:
+        pytest.skip("said, and not verified")
+    text = sources.read(script).text
+    project = Project(Files((script.resolve(),)))
+    result = engine.rewrite(text, script.resolve(), configuration.rules_for(script), project=project)
+    assert every.texts().get(str(script.resolve()), text) == result.after
 
 
 def test_comments_train_nothing(tmp_path: Path) -> None:
