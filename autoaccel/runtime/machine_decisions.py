@@ -102,7 +102,7 @@ def _cuda_graphs(place: torch.device) -> Decision:
     asked = wanted()
     if place.type != "cuda":
         return Decision(False, f"there are none on {place.type}")
-    return Decision(asked, "steps of accel.step, where faster" if asked else "only with AUTOACCEL_CUDA_GRAPHS=on")
+    return Decision(asked, "steps of accel.step, where faster" if asked else "AUTOACCEL_CUDA_GRAPHS")
 
 
 def _remember() -> Decision:

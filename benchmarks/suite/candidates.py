@@ -13,7 +13,6 @@ from autoaccel import sources
 from autoaccel.analysis import Project
 from autoaccel.analysis.files import Files
 from autoaccel.config import Configuration
-from autoaccel.config.selection import Selection
 from autoaccel.config.settings import Settings
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.training import marked
@@ -63,8 +62,6 @@ class Setting:
         said = {"AUTOACCEL_REMEMBER": "off"}
         if column == COMPILED:
             said["AUTOACCEL_COMPILE_MODE"] = "default"
-        elif column == CAPTURED:
-            said["AUTOACCEL_CUDA_GRAPHS"] = "on"
         elif self.device == "cpu" and column in REWRITTEN:
             said["AUTOACCEL_DISABLE"] = "compile"
         if script.generated:
@@ -87,7 +84,7 @@ def _candidate(script: Script, column: str, setting: Setting, seed: int) -> Cand
     path = script.file(column, setting.folder).resolve()
     text, count = sources.read(path).text, 0
     if column in REWRITTEN:
-        result = rewritten(path, tier=_TIERS.get(column, "numerics"), captured=column == CAPTURED)
+        result = rewritten(path, tier=_TIERS.get(column, "numerics"))
         text, count = result.after, len(result.applied)
     try:
         text = marked(text, loss=script.loss)
@@ -106,14 +103,13 @@ def _candidate(script: Script, column: str, setting: Setting, seed: int) -> Cand
 
 
 @functools.lru_cache(maxsize=64)
-def rewritten(path: Path, *, tier: str = "numerics", captured: bool = False) -> engine.Result:
+def rewritten(path: Path, *, tier: str = "numerics") -> engine.Result:
     """The script as the command rewrites it, as its author has it: by itself, not beside those that import its model.
     Raises `ValueError` where it cannot be rewritten."""
     alone = (_ALONE / path.parent.name / path.name).resolve()
     alone.parent.mkdir(exist_ok=True)
     shutil.copy(path, alone)
-    chosen = (Selection(extend_select=(_CAPTURE,)),) if captured else ()
-    configuration = Configuration(Settings(tier=tier, selections=chosen))
+    configuration = Configuration(Settings(tier=tier))
     rules, project = configuration.rules_for(alone), Project(Files((alone,)))
     result = engine.rewrite(sources.read(alone).text, alone, rules, tier=configuration.tier_for(alone), project=project)
     if result.errors:
@@ -123,4 +119,4 @@ def rewritten(path: Path, *, tier: str = "numerics", captured: bool = False) -> 
 
 def _is_captured(path: Path) -> bool:
     """Whether there is a step to capture: else the column would be the default once more."""
-    return any(each.code == _CAPTURE for each in rewritten(path, captured=True).applied)
+    return any(each.code == _CAPTURE for each in rewritten(path).applied)

@@ -1,4 +1,4 @@
-"""Share a NumPy array's memory instead of copying it.
+"""Share arrays' memory instead of copying it.
 
 `torch.tensor(array)` always copies; `torch.as_tensor(array)` uses the array's memory. For a batch of 64 images of
 224 x 224 that saves tens of milliseconds on the host, and the memory of the copy.

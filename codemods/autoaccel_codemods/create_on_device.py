@@ -1,4 +1,4 @@
-"""Create tensors on the device that uses them.
+"""Create tensors on their device.
 
 `torch.zeros(n).to(device)` fills memory of the host, copies it to the device and makes the host wait for the copy.
 With `device=` one kernel fills the tensor where it is used and the host goes on: one stall less at every call, which

@@ -1,4 +1,4 @@
-"""Give each replica of `DataParallel` a process.
+"""Distribute `DataParallel` scripts.
 
 `nn.DataParallel` copies the model to every device at every step, runs the copies in threads of one process, and adds
 up their gradients on one device. Under `torchrun` each device has a process instead, as with `distribute` (AA801): the

@@ -1,4 +1,4 @@
-"""Update all of Adam's parameters in one kernel.
+"""Update Adam's parameters in one kernel.
 
 By default Adam computes the update of each parameter by a dozen operations, each of which goes through memory; on a GPU
 it does so for all parameters together. The fused kernel goes through memory once. `accel.optimizer` returns the same

@@ -1,4 +1,4 @@
-"""Try TensorFloat-32 for products.
+"""Try TensorFloat-32.
 
 GPUs of compute capability 8.0 and above have units for products of float32 that round their operands to 10 bits of
 mantissa and add up in float32: several times as fast. torch uses them for convolutions, but not for products unless it

@@ -18,16 +18,17 @@ _KEPT: Final = "_autoaccel_steps"  # on an optimizer, which neither pickles nor 
 
 
 def wanted() -> bool:
-    """Whether the user asked for CUDA graphs: off unless asked for, since they have not run on hardware yet."""
-    return setting("CUDA_GRAPHS").lower() in ("on", "1", "yes", "true") and not disabled("graphs")
+    """Whether steps may become CUDA graphs: unless the user has switched them off."""
+    return setting("CUDA_GRAPHS").lower() not in ("off", "0", "no", "false") and not disabled("graphs")
 
 
 def step(*trained: Any) -> Callable[[_Function], _Function]:
     """A decorator for the step of a training loop: where it pays, all of the step becomes one CUDA graph.
 
-    Only on CUDA devices, and only with `AUTOACCEL_CUDA_GRAPHS=on`; anywhere else the function is returned as it is. A
-    graph is in force once its replays were equal to plain steps bit for bit, and faster. It replays kernels alone: the
-    function may read and change nothing on the host, and its results have no autograd graph.
+    Only on CUDA devices; anywhere else, and with `AUTOACCEL_CUDA_GRAPHS=off`, the function is returned as it is. A
+    graph is in force once its replays were equal to plain steps, and faster. Equal is bit for bit, or as close as two
+    plain steps are to each other where kernels add in no fixed order. It replays kernels alone: the function may read
+    and change nothing on the host, and its results have no autograd graph.
 
     Args:
         trained: The models that the step runs, and the optimizer that it steps.

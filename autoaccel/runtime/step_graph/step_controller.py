@@ -43,7 +43,8 @@ _ODD: Final = 32  # steps with other arguments while a graph is to be made: then
 _WORTH: Final = 20  # replays that a graph has to serve for, before another one is captured
 _MEMORY: Final = 4  # times the peak that has to be free
 _IDLE: Final = 60.0  # seconds without a step: others wait no longer
-_POLICY: Final = TrialPolicy(gain=1.03, seconds=0.0, iterations=8, fewest=8, counted=(10, 40), burst=6)
+# Where a graph brings less, the device computes most of the time: that is for torch.compile, which no graph contains.
+_POLICY: Final = TrialPolicy(gain=1.2, seconds=0.0, iterations=8, fewest=8, counted=(10, 40), burst=6)
 
 
 _controllers: Final[weakref.WeakSet[StepController]] = weakref.WeakSet()

@@ -1,4 +1,4 @@
-"""Run training steps in mixed precision.
+"""Train in mixed precision.
 
 Matrix products and convolutions run several times faster in bfloat16 or float16 on hardware with units for them, and
 activations take half the memory. Parameters, gradients and the optimizer stay in float32. Which precision the hardware

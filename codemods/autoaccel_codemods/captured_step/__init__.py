@@ -2,9 +2,9 @@
 
 The host launches some hundred kernels for a step; where they are short, the device waits for it. `accel.step` captures
 all of a step, from the forward pass to the optimizer's update, and replays it by one launch. For that the step has to
-be a function of its batch: its statements are lifted out of the loop as they are. On a CPU, and wherever nobody has
-asked for graphs by `AUTOACCEL_CUDA_GRAPHS=on`, the function is called as it stands. What is printed between the forward
-pass and the update is printed after it. Graphs have not run on hardware yet.
+be a function of its batch: its statements are lifted out of the loop as they are. On a CPU, and with
+`AUTOACCEL_CUDA_GRAPHS=off`, the function is called as it stands. What is printed or noted between the forward pass and
+the update is printed or noted after it.
 
 Left alone:
 - steps of which a part stands elsewhere, in a branch or in another function: accumulation, several losses or
@@ -63,7 +63,6 @@ RULE = Rule(
         "https://docs.pytorch.org/docs/stable/generated/torch.cuda.CUDAGraph.html",
     ),
     addresses=("launch",),
-    on_request=True,
     order=99,
 )
 _STEP: Final = "step"
@@ -75,6 +74,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 
     In this order:
         region        the statements of the loop's body that are the step
+        note_methods  which methods keep numbers, and do nothing else
         host_effects  what they, and the functions that they enter, do on the host
         lifting       which names go in and out, and where the function stands
         result_uses   whether what comes out is used for its value alone

@@ -28,20 +28,22 @@ def only_notes(script: Script, call: ast.Call) -> bool:
     owners = script.values(call.func.value) if isinstance(call.func, ast.Attribute) else ()
     if not callees or not owners or any(each.kind is not Kind.OBJECT or each.cls is None for each in owners):
         return False
-    if any(each.cls is not None and not _is_plain_class(each.cls) for each in owners):
+    bodies = [each for _, each in callees if isinstance(each, ast.FunctionDef)]
+    touched = {part.attr for each in bodies for part in ast.walk(each) if isinstance(part, ast.Attribute)}
+    if any(each.cls is not None and not _is_plain_class(each.cls, touched) for each in owners):
         return False
     return all(isinstance(each, ast.FunctionDef) and _is_plain(other, each) for other, each in callees)
 
 
-def _is_plain_class(cls: ClassRef) -> bool:
-    """Whether reading and binding attributes of an instance runs no code."""
+def _is_plain_class(cls: ClassRef, touched: set[str]) -> bool:
+    """Whether reading and binding these attributes of an instance runs no code."""
     if instance_kind(cls) is not Kind.OBJECT:
         return False
     for ref in lineage(cls):
         methods = [each for each in ref.node.body if isinstance(each, ast.FunctionDef)]
         if ref.node.decorator_list or ref.node.keywords:
             return False
-        if any(each.name in _ACCESS or each.decorator_list for each in methods):
+        if any(each.name in _ACCESS or (each.decorator_list and each.name in touched) for each in methods):
             return False
     return True
 

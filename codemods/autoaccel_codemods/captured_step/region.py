@@ -108,21 +108,27 @@ def _refuse_earlier_graphs(script: Script, before: Sequence[ast.stmt], statement
             names |= _names(each, ast.Store | ast.Del)
     for each in statements:
         if shared := names & _names(each, ast.Load):
-            raise DeclinedError(f"`{min(shared)}` comes from a forward pass that is no part of it")
+            raise DeclinedError(f"`{min(shared).lstrip('.')}` comes from a forward pass that is no part of it")
 
 
 def _makes_no_graph(script: Script, statement: ast.stmt) -> bool:
     match statement:
-        case ast.With(items=[ast.withitem(context_expr=ast.Call(func=function, args=[], keywords=[]))]):
-            return script.qualname(function) in ("torch.no_grad", "torch.inference_mode")
+        case ast.With(items=[ast.withitem(context_expr=ast.Call(func=function))], body=body):
+            if script.qualname(function) in ("torch.no_grad", "torch.inference_mode"):
+                return True
+            return script.runtime_name(function) == "autocast" and all(_makes_no_graph(script, each) for each in body)
         case _:
             return False
 
 
 def _names(statement: ast.stmt, context: type[ast.expr_context] | types.UnionType) -> set[str]:
-    """The names of variables and attributes that a statement reads, or binds."""
+    """The names of variables that a statement reads, or binds, and those of attributes, with a dot before them."""
     parts = [each for each in ast.walk(statement) if isinstance(each, ast.Name | ast.Attribute)]
-    return {each.id if isinstance(each, ast.Name) else each.attr for each in parts if isinstance(each.ctx, context)}
+    return {_name(each) for each in parts if isinstance(each.ctx, context)}
+
+
+def _name(part: ast.Name | ast.Attribute) -> str:
+    return part.id if isinstance(part, ast.Name) else f".{part.attr}"
 
 
 def _clears(statement: ast.stmt) -> bool:
@@ -271,7 +277,7 @@ def _refuse_changed(script: Script, statements: Sequence[ast.stmt], shown: Seque
         rest = [each for each in statements if each.lineno > display.lineno]
         changed = noted(display)
         if seen := changed & {name for each in rest for name in _names(each, ast.Load)}:
-            raise DeclinedError(f"line {display.lineno} changes `{min(seen)}`, which the step reads")
+            raise DeclinedError(f"line {display.lineno} changes `{min(seen).lstrip('.')}`, which the step reads")
         calls = [part for each in rest for part in ast.walk(each) if isinstance(part, ast.Call)]
         if changed and any(script.callees(each) or calls_model(script, each) for each in calls):
             raise DeclinedError(f"line {display.lineno} notes something before code that may read it")
@@ -281,13 +287,13 @@ def _refuse_changed(script: Script, statements: Sequence[ast.stmt], shown: Seque
 
 
 def noted(statement: ast.stmt) -> set[str]:
-    """The names of what a statement that is made after the step changes."""
-    names = {part.id for part in ast.walk(statement) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    """The names of what a statement that is made after the step changes; those of attributes with a dot before them."""
+    names = _names(statement, ast.Store)
     for part in ast.walk(statement):
         match part:
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner))):
-                names |= {each.id for each in ast.walk(owner) if isinstance(each, ast.Name)} - {"self"}
-                names |= {each.attr for each in ast.walk(owner) if isinstance(each, ast.Attribute)}
+                parts = [each for each in ast.walk(owner) if isinstance(each, ast.Name | ast.Attribute)]
+                names |= {_name(each) for each in parts} - {"self"}
     return names
 
 

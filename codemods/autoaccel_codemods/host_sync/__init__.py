@@ -1,4 +1,4 @@
-"""Add up losses without waiting for each.
+"""Add up losses without waiting.
 
 `total += loss.item()` makes the host wait until the device has computed the step, and only then queue the next one.
 A running total is added up on the device, in the type and order in which Python would, and is read where the number is

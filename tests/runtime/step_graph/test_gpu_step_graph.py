@@ -47,7 +47,6 @@ def train(step: Callable[..., torch.Tensor], steps: int) -> list[float]:
 def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     lines: list[str] = []
     monkeypatch.setenv("AUTOACCEL_REMEMBER", "off")
-    monkeypatch.setenv("AUTOACCEL_CUDA_GRAPHS", "on")
     monkeypatch.setattr(
         step_controller, "note", lambda topic, decision: lines.append(f"{decision.value}: {decision.reason}")
     )

@@ -33,7 +33,6 @@ Step = Callable[..., Any]
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Accelerator:
     """A CUDA device whose memory is the host's; eager steps take a second, replays a tenth."""
-    monkeypatch.setenv("AUTOACCEL_CUDA_GRAPHS", "on")
     monkeypatch.setattr(devices, "module_device", lambda module: torch.device("cuda"))
     return install(Machine(), monkeypatch)
 
@@ -135,7 +134,7 @@ def test_a_result_is_not_overwritten_by_later_replays(device: Accelerator) -> No
 # ---------------------------------------------------------------- where nothing is captured
 
 
-def test_without_being_asked_for_the_function_is_returned_as_it_is(
+def test_switched_off_or_elsewhere_the_function_is_returned_as_it_is(
     device: Accelerator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = network()
@@ -149,9 +148,11 @@ def test_without_being_asked_for_the_function_is_returned_as_it_is(
     monkeypatch.setenv("AUTOACCEL_DISABLE", "graphs")
     assert accel.step(model, optimizer)(train_step) is train_step
     monkeypatch.delenv("AUTOACCEL_DISABLE")
+    for off in ("off", "0", "no", "False"):
+        monkeypatch.setenv("AUTOACCEL_CUDA_GRAPHS", off)
+        assert accel.step(model, optimizer)(train_step) is train_step
     monkeypatch.delenv("AUTOACCEL_CUDA_GRAPHS")
-    assert accel.step(model, optimizer)(train_step) is train_step
-    monkeypatch.setenv("AUTOACCEL_CUDA_GRAPHS", "on")
+    assert accel.step(model, optimizer)(train_step) is not train_step
     for kind in ("cpu", "mps", "xpu"):
         monkeypatch.setattr(devices, "module_device", lambda module, kind=kind: torch.device(kind))
         assert accel.step(model, optimizer)(train_step) is train_step
