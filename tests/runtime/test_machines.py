@@ -28,6 +28,7 @@ COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
     "precision": lambda found: f"{found['amp'][0]}, tried" if found["amp"][0] else "float32",
     "gradients": lambda found: "scaled while float16 is in force" if found["grad_scaler"][0] else "as they are",
     "compiling": lambda found: "if it pays" if found["compile"][0] else f"no: {found['compile'][1]}",
+    "whole steps": lambda found: "graphs, if faster" if found["cuda_graphs"][0] else "no",
     "ahead of the loop": lambda found: f"{found['prefetch'][0]} batch" if found["prefetch"][0] else "nothing",
     "workers": lambda found: f"up to {found['num_workers'][0]}" if found["num_workers"][0] else "none",
     "pinned": lambda found: "yes" if found["pin_memory"][0] else "no",
