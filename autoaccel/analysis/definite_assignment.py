@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from autoaccel.dataflow.syntax_index import walk_scope
+from autoaccel.dataflow.syntax_index import last_name, walk_scope
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -116,6 +116,8 @@ def is_bound(script: Script, scope: ast.AST, point: ast.stmt, expression: ast.ex
         root = root.value
     if not isinstance(root, ast.Name) or not stands(script, scope, point, expression):
         return False
+    if is_made_by_calls(script, scope, point, expression):
+        return False
     definitions = script.definitions(root)
     own = [each for each in definitions if each.scope.node is scope]
     made = [each.node for each in own if isinstance(each.node, ast.stmt)]
@@ -140,6 +142,52 @@ def stands(script: Script, scope: ast.AST, point: ast.stmt, expression: ast.expr
             if (part.lineno, part.col_offset) >= (point.lineno, point.col_offset):
                 return False
     return True
+
+
+def is_made_by_calls(script: Script, scope: ast.AST, point: ast.stmt, expression: ast.expr) -> bool:
+    """Whether a function that is called from a place on may bind what an expression reads: `self.setup(fold)`."""
+    if not isinstance(expression, ast.Name | ast.Attribute):
+        return False
+    name = expression.id if isinstance(expression, ast.Name) else expression.attr
+    binders = _binders(script, scope, name, is_global=isinstance(expression, ast.Name))
+    if not binders:
+        return False
+    calls = (part for part in walk_scope(scope) if isinstance(part, ast.Call))
+    return any(
+        last_name(call.func) in binders
+        for call in calls
+        if call.lineno >= point.lineno or any(above in script.loops(call) for above in script.loops(point))
+    )
+
+
+def _binders(script: Script, scope: ast.AST, name: str, *, is_global: bool) -> set[str]:
+    """The names of functions that bind a name of a module, or an attribute, and of those that call one."""
+    files = list(dict.fromkeys((script, *script.project.related(script))))
+    found = {
+        each.name
+        for other in files
+        if any(True for _ in other.find(ast.Global)) or not is_global
+        for each in other.find(ast.FunctionDef)
+        if each is not scope and each.name != "__init__" and _stores(each, name, is_global=is_global)
+    }
+    if not found:
+        return found
+    functions = [each for other in files for each in other.find(ast.FunctionDef)]
+    calls = {
+        each: {last_name(part.func) for part in ast.walk(each) if isinstance(part, ast.Call)} for each in functions
+    }
+    while found and (more := {each.name for each, called in calls.items() if called & found} - found - {"__init__"}):
+        found |= more
+    return found
+
+
+def _stores(function: ast.FunctionDef, name: str, *, is_global: bool) -> bool:
+    parts = list(ast.walk(function))
+    if is_global:
+        return any(isinstance(part, ast.Global | ast.Nonlocal) and name in part.names for part in parts)
+    return any(
+        isinstance(part, ast.Attribute) and part.attr == name and isinstance(part.ctx, ast.Store) for part in parts
+    )
 
 
 def _precede(script: Script, made: Sequence[ast.stmt], point: ast.stmt) -> bool:

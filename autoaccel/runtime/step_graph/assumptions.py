@@ -1,34 +1,25 @@
 """What a graph has taken for constant: values of names, attributes and settings that the step's Python code has read.
 
 Python does not run when a graph is replayed. So before each replay all that the code could have read is compared with
-what it was: the variables of the function and of the functions that it calls, attributes of modules and of the
-script's own objects, settings and state of optimizers, addresses of parameters, hooks. Numbers and texts are compared
-by value, everything else by identity.
+what it was: what `readable_values` finds, settings and state of optimizers, addresses of parameters, hooks. Numbers and
+texts are compared by value, everything else by identity.
 """
 
 from __future__ import annotations
 
-import dis
 import itertools
 import operator
-import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
 from torch import nn
 
+from .readable_values import cells, global_names, readable
 from .training_state import TrainingState
 
 _NOTHING: Final = object()
 _PLAIN: Final = frozenset({bool, int, float, complex, str, bytes, type(None)})
-_MOST: Final = 5000  # names and attributes: more would cost what a replay gains
-_LIBRARIES: Final = ("torch", "torchvision", "torchaudio", "numpy", "builtins")
-_UNREAD: Final = frozenset(vars(nn.Module())) - {"training"} | {"_compiled_call_impl"}
-
-
-class UnboundedError(RuntimeError):
-    """The step's code can read more than can be watched."""
 
 
 class Assumptions:
@@ -37,12 +28,11 @@ class Assumptions:
     def __init__(self, state: TrainingState, function: Callable[..., Any]) -> None:
         """Raises `UnboundedError`."""
         self._state = state
-        self._own = _cells(function)
-        self._mappings = [_Mapping(*each) for each in _read_by(state, function)]
-        if sum(len(each.values) for each in self._mappings) > _MOST:
-            raise UnboundedError("its code can read too much to be compared before each replay")
+        self._own = cells(function)
+        read = readable(state, function)
+        self._mappings = [_Mapping(*each) for each in read.mappings]
         self._identities = _Identities(self._mappings)
-        self._lists = [(each, tuple(each)) for each in _lists(self._mappings, self._own)]
+        self._lists = [(each, tuple(each)) for each in read.sequences]
         self._tensors = state.tensors()
         self._places = _places(self._tensors)
         self._modes = _modes()
@@ -55,8 +45,8 @@ class Assumptions:
             return "grad mode or autocast is another one"
         if _places(self._tensors) != self._places:
             return "parameters have moved, or need gradients otherwise"
-        cells = _cells(function)
-        if cells is not self._own and not all(map(_same, cells, self._own)):
+        own = cells(function)
+        if not all(map(_same, own, self._own)):
             return "a variable of the function has changed"
         if not self._identities.kept():
             for each in self._mappings:
@@ -146,22 +136,6 @@ def _places(tensors: Sequence[torch.Tensor]) -> tuple[list[int], list[bool]]:
     return list(map(torch.Tensor.data_ptr, tensors)), list(map(operator.attrgetter("requires_grad"), tensors))
 
 
-class _Closure(Mapping[str, Any]):
-    """The variables of outer functions that a function reads."""
-
-    def __init__(self, function: types.FunctionType) -> None:
-        self._known = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-
-    def __getitem__(self, name: str) -> Any:
-        return _content(self._known[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-
 def hooks(state: TrainingState) -> str:
     """The kind of hook that runs Python code in a step; empty where there is none."""
     anywhere: Callable[[], bool] = nn.modules.module._has_any_global_hook  # noqa: SLF001
@@ -180,7 +154,7 @@ def hooks(state: TrainingState) -> str:
 def variables(function: Callable[..., Any]) -> list[Any]:
     """The values of the names that a function's own code reads from outside of it."""
     known = getattr(function, "__globals__", {})
-    return [*_cells(function), *(known.get(name) for name in _global_names(function.__code__))]
+    return [*cells(function), *(known.get(name) for name in global_names(function.__code__))]
 
 
 def _of_this_runtime(hook: Any) -> bool:
@@ -193,94 +167,3 @@ def _modes() -> tuple[Any, ...]:
 
 def _same(now: Any, was: Any) -> bool:
     return now is was or (type(now) is type(was) and type(now) in _PLAIN and now == was)
-
-
-def _cells(function: Callable[..., Any]) -> list[Any]:
-    """The values of a function's variables of outer functions."""
-    return [_content(cell) for cell in getattr(function, "__closure__", None) or ()]
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not bound yet, or deleted
-        return _NOTHING
-
-
-def _lists(mappings: Sequence[_Mapping], own: Sequence[Any]) -> Iterator[list[Any]]:
-    values = (*own, *(value for each in mappings for value in each.values.values()))
-    return (each for each in values if isinstance(each, list))
-
-
-def _read_by(state: TrainingState, function: Callable[..., Any]) -> Iterator[tuple[Mapping[Any, Any], Any, str]]:
-    """The namespaces that a step's code can read, with the names in question (None: all)."""
-    for optimizer in state.optimizers:
-        yield vars(optimizer), ("state", "param_groups"), "the optimizer"
-        yield from ((group, None, "the optimizer's settings") for group in optimizer.param_groups)
-        yield from ((each, None, "the optimizer's state") for each in optimizer.state.values())
-    pending: list[Any] = [function, *state.modules]
-    seen: set[int] = set()
-    while pending:
-        value = pending.pop()
-        if id(value) in seen or len(seen) > _MOST:
-            continue
-        seen.add(id(value))
-        if value is not function and isinstance(value, types.FunctionType):  # of its own cells the caller knows
-            yield _Closure(value), None, f"the variables of {value.__name__}"
-        for mapping, names, what in _namespaces(value):
-            yield mapping, names, what
-            pending += [mapping.get(name) for name in (mapping if names is None else names)]
-        pending += _parts(value)
-    if len(seen) > _MOST:
-        raise UnboundedError("its code can read too much to be compared before each replay")
-
-
-def _namespaces(value: Any) -> Iterator[tuple[Mapping[Any, Any], Any, str]]:
-    if isinstance(value, types.FunctionType):
-        if not _is_library(_module_of(value)):
-            yield value.__globals__, _global_names(value.__code__), f"the variables of {value.__name__}"
-    elif isinstance(value, nn.Module):
-        yield vars(value), [each for each in vars(value) if each not in _UNREAD], type(value).__name__
-        yield from ((each, None, type(value).__name__) for each in (value._parameters, value._buffers))  # noqa: SLF001
-        yield value._modules, None, type(value).__name__  # noqa: SLF001
-    elif type(value) is dict:
-        yield value, None, "a dictionary"
-    elif _is_own_object(value):
-        yield vars(value), None, type(value).__name__
-
-
-def _parts(value: Any) -> list[Any]:
-    """What else a value leads to: functions, what they close over, methods of classes, elements of lists."""
-    if isinstance(value, types.FunctionType):
-        return [] if _is_library(_module_of(value)) else [*_cells(value), *(value.__defaults__ or ())]
-    if isinstance(value, types.MethodType):
-        return [value.__func__, value.__self__]
-    if isinstance(value, (list, tuple)):
-        return list(value)
-    if isinstance(value, nn.Module) or _is_own_object(value):
-        classes = (each for each in type(value).__mro__ if not _is_library(each.__module__))
-        return [each for cls in classes for each in vars(cls).values() if isinstance(each, types.FunctionType)]
-    return []
-
-
-def _is_own_object(value: Any) -> bool:
-    """Whether it is an instance of a class of the script's own, or a namespace of settings."""
-    settled = (type, types.ModuleType, types.FunctionType, torch.Tensor, torch.optim.Optimizer, nn.Module)
-    return hasattr(value, "__dict__") and not isinstance(value, settled) and not _is_library(type(value).__module__)
-
-
-def _module_of(function: types.FunctionType) -> str:
-    return str(function.__globals__.get("__name__", ""))
-
-
-def _is_library(module: str) -> bool:
-    first = module.partition(".")[0]
-    return first in _LIBRARIES or first == __name__.partition(".")[0]
-
-
-def _global_names(code: types.CodeType) -> set[str]:
-    names = {each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    for inner in code.co_consts:
-        if isinstance(inner, types.CodeType):
-            names |= _global_names(inner)
-    return names

@@ -30,8 +30,9 @@ from ..optim import fused_step
 from ..rng_state import RngState
 from ..trial.ab_trial import ABTrial, TrialPolicy, TrialState
 from ..trial.clocks import Clock, clock_of
-from .assumptions import Assumptions, UnboundedError, hooks, variables
+from .assumptions import Assumptions, hooks, variables
 from .captured_graph import CapturedGraph, UnfitError, signature
+from .readable_values import UnboundedError
 from .step_equality import is_as_close, is_same
 from .training_state import Snapshot, TrainingState
 from .write_recorder import WriteRecorder
@@ -82,6 +83,7 @@ class StepController:
         self._held: list[torch.Tensor] = []
         self._graph: CapturedGraph | None = None
         self._assumptions: Assumptions | None = None
+        self._watched: Assumptions | None = None  # since the last step before one is captured
         self._proofs = 0  # steps still to be made both ways
         self._replays = 0
         self._captures = 0
@@ -177,7 +179,7 @@ class StepController:
                 result = _values(function(*args, **kwargs))
         finally:
             current.wait_stream(self._stream)
-        self._held = recorder.held
+        self._held, self._watched = recorder.held, watched
         if random != RngState():
             self._stop("it draws random numbers on the host")
         elif problem := recorder.problem or (watched.broken(function) if watched is not None else ""):
@@ -185,6 +187,9 @@ class StepController:
         return result
 
     def _capture(self, tensors: list[torch.Tensor], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        if self._watched is not None and (problem := self._watched.broken(function)):
+            self._stop(problem)  # it changes from step to step
+            return _values(function(*args, **kwargs))
         graph = CapturedGraph(self._module, self._stream, self._state)
         try:
             self._assumptions = Assumptions(self._state, function)
@@ -277,7 +282,7 @@ class StepController:
         self._drop()
 
     def _drop(self) -> None:
-        self._graph = self._assumptions = None
+        self._graph = self._assumptions = self._watched = None
         self._held = []
         self._warm = self._odd = 0
 

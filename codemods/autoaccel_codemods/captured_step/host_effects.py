@@ -18,6 +18,7 @@ from autoaccel_codemods.captured_step.problems import DeclinedError
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.definitions import Definition
     from autoaccel_codemods.captured_step.region import Region
 
 _READS = frozenset("item tolist numpy cpu nonzero unique masked_select data_ptr record_stream".split())
@@ -27,17 +28,25 @@ _SILENT = CONTAINERS | frozenset(
     """len range sum min max abs int float bool isinstance issubclass hasattr getattr super type map filter any all
     round slice divmod pow callable ValueError TypeError RuntimeError NotImplementedError AssertionError""".split()
 )
-_SILENT_MODULES = ("torch.", "math.", "typing.", "einops.", "functools.", "itertools.", "operator.")
+_SILENT_MODULES = ("torch.", "math.", "typing.", "einops.", "functools.", "itertools.")
+_HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 _LOUD = frozenset(
     f"torch.{name}"
     for name in """save load tensor as_tensor from_numpy nonzero unique masked_select manual_seed seed set_rng_state
-    multinomial rand randn randint randperm normal cuda.synchronize set_grad_enabled""".split()
+    multinomial rand randn randint randperm normal cuda.synchronize set_grad_enabled random.manual_seed random.seed
+    random.set_rng_state cuda.manual_seed cuda.manual_seed_all cuda.seed cuda.seed_all cuda.set_rng_state
+    cuda.random.manual_seed cuda.random.manual_seed_all""".split()
 )
 _KINDS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION, Kind.TENSOR, Kind.BATCH, Kind.PARAMETER, Kind.NONE})
 
 
 def refuse(script: Script, region: Region) -> None:
     """Raises `DeclinedError` where something is done, or may be."""
+    for other in dict.fromkeys((script, *script.project.related(script))):
+        if name := next((each for each in _HOOKS if other.syntax_index.mentions(each)), None):
+            raise DeclinedError(f"`{name}` may run other code in it")
+        if name := next((each for each in ("forward", "__call__") if other.syntax_index.stored(each)), None):
+            raise DeclinedError(f"`{name}` is assigned, to code that is not looked at")
     for other, code in reachable_code(script, region.statements, building=False):
         own = any(code is each for each in region.statements)
         where = f"line {{}} of `{code.name}`" if isinstance(code, ast.FunctionDef) else "line {}"
@@ -67,6 +76,8 @@ def _said(script: Script, part: ast.AST, *, own: bool) -> str | None:
         case ast.With() | ast.AsyncWith():
             items = [each.context_expr for each in part.items]
             return None if all(_is_autocast(script, each) for each in items) else "opens a context"
+        case ast.AugAssign(target=ast.Name() as target) if not own and _may_fill(script, part, target):
+            return f"adds to `{target.id}`, which may be a container of others"
         case ast.Call():
             return _call(script, part, own=own)
         case _:
@@ -122,9 +133,23 @@ def _is_local(script: Script, owner: ast.expr) -> bool:
     if not isinstance(owner, ast.Name):
         return False
     found = script.definitions(owner)
-    scope = script.function(owner)
-    made = (ast.List, ast.Dict, ast.ListComp, ast.Set)
-    return bool(found) and all(each.scope.node is scope and isinstance(each.value, made) for each in found)
+    return bool(found) and all(_is_made_here(script, each, owner) for each in found)
+
+
+def _is_made_here(script: Script, definition: Definition, name: ast.Name) -> bool:
+    """Whether a definition of a name binds a new container, in the same function."""
+    made = ast.List | ast.Dict | ast.ListComp | ast.Set
+    whole = definition.how == "assign" and not definition.path and definition.scope.node is script.function(name)
+    return whole and isinstance(definition.value, made)
+
+
+def _may_fill(script: Script, addition: ast.AugAssign, target: ast.Name) -> bool:
+    """`seen += [x]`, where the list may be that of others."""
+    filled = isinstance(addition.value, ast.List | ast.ListComp | ast.Tuple | ast.Set | ast.Dict)
+    if not filled and script.values(target).kinds.isdisjoint({Kind.SEQUENCE, Kind.MAPPING, Kind.OBJECT}):
+        return False
+    found = script.reaching_definitions.before_addition(target)
+    return not found or not all(_is_made_here(script, each, target) for each in found if each.node is not addition)
 
 
 def _is_tensor(script: Script, owner: ast.expr) -> bool:

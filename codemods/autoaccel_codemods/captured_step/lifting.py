@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis.definite_assignment import is_bound
+from autoaccel.analysis.definite_assignment import is_bound, is_made_by_calls
 from autoaccel.analysis.name_lookups import reads_any_name
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import position, split_lines
+from autoaccel.dataflow.syntax_index import position, split_lines, walk_scope
 from autoaccel.edits import Code, Edit, InsertBefore, RemoveStatement, literal
 from autoaccel.pytorch.introspection import name_looked_up
+from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.captured_step.region import noted
 
@@ -46,6 +48,7 @@ def plan(script: Script, region: Region) -> Lifted:
     names.sort(key=position)
     stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
     _refuse_shared(script, region, stored)
+    _refuse_seen_inside(script, region, stored)
     _refuse_handled(script, region, stored.union(*map(noted, region.shown)))
     in_loop = {
         part.id
@@ -56,6 +59,9 @@ def plan(script: Script, region: Region) -> Lifted:
     _refuse_carried(script, region, names, carried)
     read = {each.id for each in names if isinstance(each.ctx, ast.Load) and each.id not in stored}
     parameters = tuple(dict.fromkeys(each.id for each in names if each.id in carried | (read & in_loop)))
+    for name in parameters:
+        if not _is_read_for_sure(script, region, name) and not _is_bound_above(script, region, name):
+            raise DeclinedError(f"`{name}` may have no value where the step does not need one")
     for each in names:
         if each.id in parameters and script.kind(each) in _PLAIN_NUMBERS:
             raise DeclinedError(f"`{each.id}` is a number that changes from step to step")
@@ -133,13 +139,89 @@ def _refuse_shared(script: Script, region: Region, stored: set[str]) -> None:
                 raise DeclinedError(f"`{name}`: {problem}")
 
 
+def _is_read_for_sure(script: Script, region: Region, name: str) -> bool:
+    """Whether the step reads a name whatever happens: without a value it fails, lifted or not."""
+    for statement in region.statements:
+        for part in walk_scope(statement):
+            if isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Load):
+                around = [part, *script.ancestors(part)]
+                around = around[: around.index(statement) + 1]
+                if not any(_may_skip(above, child) for child, above in itertools.pairwise(around)):
+                    return True
+    return False
+
+
+def _may_skip(above: ast.AST, child: ast.AST) -> bool:
+    match above:
+        case ast.IfExp(test=test):
+            return child is not test
+        case ast.BoolOp(values=[first, *_]):
+            return child is not first
+        case ast.Compare(ops=[_, _, *_], left=left):
+            return child is not left
+        case _:
+            return False
+
+
+def _is_bound_above(script: Script, region: Region, name: str) -> bool:
+    """Whether a loop around the step, or a statement before it in the body of one, binds a name whatever happens."""
+    block: ast.AST = region.statements[0]
+    while True:
+        for each in script.block(block) if isinstance(block, ast.stmt) else ():
+            if each is block:
+                break
+            if isinstance(each, ast.Assign | ast.AnnAssign) and name in _bound_by(each):
+                return True
+        above = script.parent(block)
+        if isinstance(above, ast.For | ast.With) and name in _bound_by(above):
+            return True
+        if above is None or above is region.scope or not isinstance(above, ast.stmt):
+            return False
+        block = above
+
+
+def _bound_by(statement: ast.stmt) -> set[str]:
+    targets: list[ast.AST] = []
+    match statement:
+        case ast.Assign(targets=known):
+            targets += known
+        case ast.AnnAssign(target=target, value=ast.expr()) | ast.For(target=target):
+            targets.append(target)
+        case ast.With(items=items):
+            targets += [each.optional_vars for each in items if each.optional_vars is not None]
+    return {part.id for each in targets for part in ast.walk(each) if isinstance(part, ast.Name)}
+
+
+def _refuse_seen_inside(script: Script, region: Region, stored: set[str]) -> None:
+    """What the step binds is not read by functions that it runs: they see the names of the loop, not those of the
+    function that the step becomes."""
+    for other, code in reachable_code(script, region.statements, building=False):
+        if other is not script or not isinstance(code, ast.FunctionDef | ast.Lambda):
+            continue
+        for part in ast.walk(code):
+            if not isinstance(part, ast.Name) or part.id not in stored or not isinstance(part.ctx, ast.Load):
+                continue
+            if any(_inside(script, region, each.node) for each in script.definitions(part)):
+                raise DeclinedError(f"a function that it runs reads `{part.id}`")
+
+
 def _refuse_handled(script: Script, region: Region, changed: set[str]) -> None:
-    """Where the step fails, nobody sees what it had computed or noted by then."""
-    for around in script.ancestors(region.loop):
-        if isinstance(around, ast.Try | ast.TryStar):
-            after = (part for each in (*around.handlers, *around.finalbody) for part in ast.walk(each))
-            if any(isinstance(part, ast.Name) and part.id in changed for part in after):
+    """Where the step fails, nobody in this function sees what it had computed or noted by then."""
+    handled = [
+        each for each in script.ancestors(region.loop) if isinstance(each, ast.Try | ast.TryStar) or _suppresses(each)
+    ]
+    if not handled:
+        return
+    inside = {part for each in (*region.statements, *region.shown) for part in ast.walk(each)}
+    first = min(each.lineno for each in handled if isinstance(each, ast.stmt))
+    for part in walk_scope(region.scope):
+        if isinstance(part, ast.Name) and part.id in changed and part not in inside and part.lineno >= first:
+            if isinstance(part.ctx, ast.Load) and not script.inside(part, region.loop):
                 raise DeclinedError("what handles an exception reads what the step had computed by then")
+
+
+def _suppresses(node: ast.AST) -> bool:
+    return isinstance(node, ast.With) and any("suppress" in ast.unparse(each.context_expr) for each in node.items)
 
 
 def _inside(script: Script, region: Region, node: ast.AST) -> bool:
@@ -196,6 +278,8 @@ def _anchor(script: Script, region: Region) -> Loop:
     for loop in script.loops(region.statements[0]):
         if any(_is_stored(script, loop, each) for each in trained):
             break
+        if any(is_made_by_calls(script, region.scope, loop, each) for each in trained):
+            raise DeclinedError("its model or its optimizer may be made anew by what the loop calls")
         if all(is_bound(script, region.scope, loop, each) for each in trained):
             found = loop
     if found is None:

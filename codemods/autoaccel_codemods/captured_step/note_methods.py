@@ -30,13 +30,14 @@ def only_notes(script: Script, call: ast.Call) -> bool:
         return False
     bodies = [each for _, each in callees if isinstance(each, ast.FunctionDef)]
     touched = {part.attr for each in bodies for part in ast.walk(each) if isinstance(part, ast.Attribute)}
-    if any(each.cls is not None and not _is_plain_class(each.cls, touched) for each in owners):
+    if any(each.cls is not None and not _is_plain_class(each.cls, touched, bodies) for each in owners):
         return False
     return all(isinstance(each, ast.FunctionDef) and _is_plain(other, each) for other, each in callees)
 
 
-def _is_plain_class(cls: ClassRef, touched: set[str]) -> bool:
-    """Whether reading and binding these attributes of an instance runs no code."""
+def _is_plain_class(cls: ClassRef, touched: set[str], bodies: list[ast.FunctionDef]) -> bool:
+    """Whether reading and binding these attributes of an instance runs no code, and gives nothing but what these
+    functions have kept: other methods bind them to numbers and new lists alone."""
     if instance_kind(cls) is not Kind.OBJECT:
         return False
     for ref in lineage(cls):
@@ -45,26 +46,50 @@ def _is_plain_class(cls: ClassRef, touched: set[str]) -> bool:
             return False
         if any(each.name in _ACCESS or (each.decorator_list and each.name in touched) for each in methods):
             return False
+        stores = (part for each in methods if each not in bodies for part in ast.walk(each))
+        if any(not _binds_new(each, touched) for each in stores if isinstance(each, ast.stmt)):
+            return False
     return True
+
+
+def _binds_new(statement: ast.stmt, names: set[str]) -> bool:
+    """Whether a statement binds none of these attributes, or binds them to a number or a new list."""
+    match statement:
+        case ast.Assign(targets=targets, value=value):
+            bound = [part for each in targets for part in ast.walk(each)]
+        case ast.AnnAssign(target=target, value=value) | ast.AugAssign(target=target, value=value):
+            bound = list(ast.walk(target))
+        case _:
+            return True
+    if not any(isinstance(each, ast.Attribute) and each.attr in names for each in bound):
+        return True
+    new = ast.Constant | ast.Tuple | ast.List | ast.Dict
+    return isinstance(value, new) and not any(isinstance(each, ast.Name | ast.Attribute) for each in ast.walk(value))
 
 
 def _is_plain(script: Script, function: ast.FunctionDef) -> bool:
     if function.decorator_list or not function.args.args:
         return False
     own = function.args.args[0].arg
-    parts = (part for statement in function.body for part in ast.walk(statement))
-    return all(_is_allowed(script, part, own) for part in parts)
+    parts = [part for statement in function.body for part in ast.walk(statement)]
+    known = {each.arg for each in (*function.args.args, *function.args.kwonlyargs)}
+    known |= {each.id for each in parts if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    return all(_is_allowed(script, part, own, known) for part in parts)
 
 
-def _is_allowed(script: Script, part: ast.AST, own: str) -> bool:
+def _is_allowed(script: Script, part: ast.AST, own: str, known: set[str]) -> bool:
     match part:
+        case ast.Name(id=name, ctx=ast.Load()):
+            return name in known or (name in _NUMBERS and isinstance(script.parent(part), ast.Call))
         case ast.Call(func=ast.Name(id=name) as function, keywords=[]):
             return name in _NUMBERS and name in BUILTINS and not script.definitions(function)
         case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner)), attr="append"), keywords=[]):
             return owner == own
         case ast.Attribute(value=ast.Name(id=owner), ctx=ast.Store()):
             return owner == own
-        case ast.Attribute(ctx=ast.Store() | ast.Del()):
-            return False
+        case ast.Attribute(value=ast.Name(id=owner), ctx=ast.Load()):
+            return owner == own
+        case ast.Attribute():
+            return isinstance(part.ctx, ast.Load) and part.attr == "append"
         case _:
             return isinstance(part, _PLAIN)

@@ -12,7 +12,7 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import walk_scope
 from autoaccel.library_models.library_values import RUNNING_TOTALS
 from autoaccel.library_models.python_names import BUILTINS
-from autoaccel.pytorch.gradients import is_backward
+from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
 from autoaccel.pytorch.step_effects import calls_model
 from autoaccel_codemods.captured_step.note_methods import only_notes
 from autoaccel_codemods.captured_step.problems import DeclinedError
@@ -78,7 +78,7 @@ def beginning_at(script: Script, step: TrainingStep, first: int) -> Region:
     for each in statements:
         if not is_movable(each):
             raise DeclinedError(f"line {each.lineno} decides or binds what a function cannot")
-    _refuse_earlier_graphs(script, block[:first], statements)
+    _refuse_earlier_graphs(script, block[:first])
     models = tuple(_models(script, statements))
     if not models:
         raise DeclinedError("its forward pass is not in sight")
@@ -99,16 +99,11 @@ def _runs_model(script: Script, statement: ast.stmt) -> bool:
     return any(isinstance(part, ast.Call) and calls_model(script, part) for part in walk_scope(statement))
 
 
-def _refuse_earlier_graphs(script: Script, before: Sequence[ast.stmt], statements: Sequence[ast.stmt]) -> None:
-    """What comes into the step has values and no autograd graph: nothing that a model has computed before it, but
-    where no graph is made."""
-    names: set[str] = set()
+def _refuse_earlier_graphs(script: Script, before: Sequence[ast.stmt]) -> None:
+    """What comes into the step has values and no autograd graph: models run before it only where none is made."""
     for each in before:
-        if not _makes_no_graph(script, each) and (_runs_model(script, each) or names & _names(each, ast.Load)):
-            names |= _names(each, ast.Store | ast.Del)
-    for each in statements:
-        if shared := names & _names(each, ast.Load):
-            raise DeclinedError(f"`{min(shared).lstrip('.')}` comes from a forward pass that is no part of it")
+        if _runs_model(script, each) and not _makes_no_graph(script, each):
+            raise DeclinedError(f"line {each.lineno} runs a model before it, and may make a graph that is used in it")
 
 
 def _makes_no_graph(script: Script, statement: ast.stmt) -> bool:
@@ -249,7 +244,7 @@ def _is_result(script: Script, name: ast.Name, computed: set[ast.stmt]) -> bool:
     return bool(found) and all(each.node in computed and _makes(script, each.value) for each in found)
 
 
-def _makes(script: Script, value: ast.expr | None) -> bool:
+def _makes(script: Script, value: ast.expr | None, *, deeper: bool = True) -> bool:
     match value:
         case ast.BinOp():
             return True
@@ -257,17 +252,21 @@ def _makes(script: Script, value: ast.expr | None) -> bool:
             return True
         case ast.Call(func=function):
             made = (script.qualname(function) or "").startswith("torch.nn.functional.")
-            return made or script.kind(function) is Kind.LOSS_FUNCTION or _computes(script, value)
+            return made or script.kind(function) is Kind.LOSS_FUNCTION or (deeper and _computes(script, value))
         case _:
             return False
 
 
 def _computes(script: Script, call: ast.Call) -> bool:
-    """Whether what is called is in sight, and returns results of operations."""
+    """Whether what is called is in sight, and returns results of operations itself."""
     callees = script.callees(call)
     bodies = [(other, each) for other, each in callees if isinstance(each, ast.FunctionDef)]
     returned = [(other, part) for other, each in bodies for part in walk_scope(each) if isinstance(part, ast.Return)]
-    return len(bodies) == len(callees) and bool(returned) and all(_makes(at, each.value) for at, each in returned)
+    return (
+        len(bodies) == len(callees)
+        and bool(returned)
+        and all(_makes(at, each.value, deeper=False) for at, each in returned)
+    )
 
 
 def _refuse_changed(script: Script, statements: Sequence[ast.stmt], shown: Sequence[ast.stmt]) -> None:
@@ -278,12 +277,39 @@ def _refuse_changed(script: Script, statements: Sequence[ast.stmt], shown: Seque
         changed = noted(display)
         if seen := changed & {name for each in rest for name in _names(each, ast.Load)}:
             raise DeclinedError(f"line {display.lineno} changes `{min(seen).lstrip('.')}`, which the step reads")
-        calls = [part for each in rest for part in ast.walk(each) if isinstance(part, ast.Call)]
-        if changed and any(script.callees(each) or calls_model(script, each) for each in calls):
-            raise DeclinedError(f"line {display.lineno} notes something before code that may read it")
+        parts = [part for each in rest for part in ast.walk(each)]
+        if any(isinstance(each, ast.Call) and _may_see(script, each) for each in parts):
+            raise DeclinedError(f"line {display.lineno} shows something before code that may read or change it")
+        if changed and any(_reads_container(script, each) for each in parts):
+            raise DeclinedError(f"line {display.lineno} notes something, and the step reads what may hold it")
         read = {part.id for part in ast.walk(display) if isinstance(part, ast.Name)}
-        if any(read & _names(each, ast.Store) for each in rest):
+        if any(read & _names(each, ast.Store | ast.Del) for each in rest):
             raise DeclinedError(f"line {display.lineno} shows what the step changes afterwards")
+
+
+def _may_see(script: Script, call: ast.Call) -> bool:
+    """Whether a call runs code of the project, or changes a tensor in place."""
+    if is_backward(script, call) or is_optimizer_step(script, call):
+        return False
+    if script.callees(call) or calls_model(script, call):
+        return True
+    match call.func:
+        case ast.Attribute(attr=name) as function:
+            in_place = name.endswith("_") and not name.startswith("__") and name != "unscale_"
+            return in_place and script.qualname(function) is None
+        case _:
+            return False
+
+
+def _reads_container(script: Script, part: ast.AST) -> bool:
+    """`len(self.history)`, `history["train"]`: a list may have several names."""
+    match part:
+        case ast.Call(func=ast.Name(id=name)):
+            return name in BUILTINS
+        case ast.Subscript(value=owner):
+            return script.kind(owner) not in (Kind.TENSOR, Kind.BATCH)
+        case _:
+            return False
 
 
 def noted(statement: ast.stmt) -> set[str]:
