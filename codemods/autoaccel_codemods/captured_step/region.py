@@ -163,8 +163,9 @@ def is_shown_later(script: Script, statement: ast.stmt, computed: set[ast.stmt])
     match statement:
         case ast.If(test=test, body=body, orelse=[]):
             return _is_shown(script, test, computed) and all(is_shown_later(script, each, computed) for each in body)
-        case ast.Expr(value=ast.Call(func=ast.Name(id="print") as name, args=args, keywords=[])):
-            return not script.definitions(name) and all(_is_shown(script, each, computed) for each in args)
+        case ast.Expr(value=ast.Call(func=ast.Name(id="print") as name, args=args, keywords=keywords)):
+            plain = all(each.arg is not None and isinstance(each.value, ast.Constant) for each in keywords)
+            return plain and not script.definitions(name) and all(_is_shown(script, each, computed) for each in args)
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=name), args=args, keywords=[]) as call):
             notes = _is_list(script, owner) if name == "append" else only_notes(script, call)
             return notes and all(_is_shown(script, each, computed) for each in args)
@@ -208,6 +209,7 @@ def _is_shown(script: Script, expression: ast.expr, computed: set[ast.stmt]) -> 
             case (
                 ast.Constant()
                 | ast.BinOp()
+                | ast.Tuple()
                 | ast.UnaryOp()
                 | ast.Compare()
                 | ast.BoolOp()
