@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from autoaccel.analysis.definite_assignment import is_bound, last_binding
+from autoaccel.analysis.definite_assignment import is_bound, is_made_by_calls, last_binding
 from autoaccel.analysis.script import Script, load
 
 
@@ -54,3 +54,31 @@ def test_is_bound(source: str, expected: bool) -> None:
     place = next(script.find(ast.For))
     read = next(each for each in script.find(ast.Name) if each.id == "a" and isinstance(each.ctx, ast.Load))
     assert is_bound(script, home, place, read) is expected
+
+
+@pytest.mark.parametrize(
+    ("methods", "body", "made"),
+    [
+        ("def setup(self): self.model = 1", "for i in y:\n    self.setup()\n    self.model", True),
+        ("def setup(self): self.model = 1", "self.setup()\nfor i in y:\n    self.model", False),
+        ("def setup(self): self.build()\ndef build(self): self.model = 1", "for i in y:\n    self.setup()", True),
+        ("def setup(self): self.other = 1", "for i in y:\n    self.setup()\n    self.model", False),
+        ("def __init__(self): self.model = 1", "for i in y:\n    T()\n    self.model", False),
+        ("def setup(self): self.model = 1", "for i in y:\n    pass\nself.setup()", True),
+    ],
+)
+def test_what_is_made_by_calls(methods: str, body: str, made: bool) -> None:
+    """From the loop on: what was called before it has made what it makes."""
+    indented = "\n".join(f"    {line}" for line in f"{methods}\ndef run(self):".splitlines())
+    text = f"class T:\n{indented}\n" + "\n".join(f"        {line}" for line in body.splitlines()) + "\n"
+    script = load(text)
+    run = next(each for each in script.find(ast.FunctionDef) if each.name == "run")
+    expression = ast.parse("self.model", mode="eval").body
+    assert is_made_by_calls(script, run, next(script.find(ast.For)), expression) is made
+
+
+def test_a_global_that_a_function_makes_anew() -> None:
+    script = load("def reset():\n    global model\n    model = 1\nfor i in y:\n    reset()\n    model\n")
+    loop = next(script.find(ast.For))
+    for name, made in (("model", True), ("other", False)):
+        assert is_made_by_calls(script, script.tree, loop, ast.parse(name, mode="eval").body) is made
