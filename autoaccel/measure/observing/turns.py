@@ -207,10 +207,12 @@ def settled() -> bool:
             "optim.fused_step",
             "step_graph.step_controller",
             "memory_layout",
-            "backends",
         )
     )
-    return all(ask() for ask in (getattr(module, "settled", None) for module in modules) if ask is not None)
+    # What waits some minutes until it may time all kernels is nothing to wait for.
+    switching = getattr(sys.modules.get("autoaccel.runtime.backends.backend_setting"), "is_switching", None)
+    asks = [ask for ask in (getattr(module, "settled", None) for module in modules) if ask is not None]
+    return all(ask() for ask in asks) and not (switching is not None and switching())
 
 
 def synchronize() -> None:

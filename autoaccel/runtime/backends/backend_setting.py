@@ -31,6 +31,7 @@ _OTHERS: Final = (autocast_controller, compile_controller, fused_step, channels_
 POLICY: Final = TrialPolicy(gain=1.03)
 
 _settings: Final[list[SettingOnTrial]] = []  # in this order, one after the other
+_awaited: Final[list[Callable[[], bool]]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,17 @@ def settled() -> bool:
     """Whether no setting is being tried at this moment."""
     now = time.monotonic()
     return not any(each.is_tried(now) for each in _settings)
+
+
+def is_switching() -> bool:
+    """Whether settings may be switched at this moment: not where all that is left waits until it may time kernels."""
+    now = time.monotonic()
+    return any(each.is_tried(now) and not each.gives_way for each in _settings)
+
+
+def give_way_to(decided: Callable[[], bool]) -> None:
+    """Let settings that take long to try wait for something that is worth more, until this says that it is decided."""
+    _awaited.append(decided)
 
 
 def try_setting(wanted: BackendSetting) -> None:
@@ -76,6 +88,12 @@ class SettingOnTrial:
     def is_tried(self, now: float) -> bool:
         """Whether it has yet to be decided, by steps that are still made."""
         return self._trial is not None and now - self._stepped <= _IDLE
+
+    @property
+    def gives_way(self) -> bool:
+        """Whether it tries all kernels in its first step, and has not made that yet: it may take minutes until so much
+        may be lost."""
+        return self.setting.choosing and self._trial is not None and not self._trial.candidate_ran
 
     def after_step(self, optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
         """An optimizer has stepped."""
@@ -114,7 +132,8 @@ class SettingOnTrial:
 
     def _next_step(self, trial: ABTrial) -> None:
         first = next((each for each in _settings if each.is_tried(self._stepped)), self)
-        if first is not self or not all(each.settled() for each in _OTHERS):
+        waits = self.gives_way and not all(decided() for decided in _awaited)
+        if waits or first is not self or not all(each.settled() for each in _OTHERS):
             self.setting.switch(False)
             trial.discard_iteration()  # what those compare is not to change beneath them
             return

@@ -57,6 +57,10 @@ def settled() -> bool:
     return not any(each.is_undecided(now) for each in list(_controllers))
 
 
+# cuDNN times its kernels after a few minutes: a graph is worth more where the host is what a step waits for.
+backend_setting.give_way_to(settled)
+
+
 class StepController:
     """Decides for each call of a step how it is made, and makes it."""
 
@@ -304,8 +308,8 @@ def _values(result: Any) -> Any:
 
 def _settled() -> bool:
     """Whether nothing else is tried at this moment: what a graph holds is what was in force when it was captured."""
-    others = (autocast_controller, compile_controller, fused_step, channels_last_call, backend_setting)
-    return all(each.settled() for each in others)
+    others = (autocast_controller, compile_controller, fused_step, channels_last_call)
+    return not backend_setting.is_switching() and all(each.settled() for each in others)
 
 
 def _is_capturable(optimizer: torch.optim.Optimizer) -> bool:

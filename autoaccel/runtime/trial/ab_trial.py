@@ -269,6 +269,11 @@ class ABTrial:
         self._pause()
         return True
 
+    @property
+    def candidate_ran(self) -> bool:
+        """Whether the candidate has made an iteration."""
+        return self._since is not None
+
     def _pause(self) -> None:
         self._pause_left = self._random.randint(3, 6)
 

@@ -210,6 +210,41 @@ def test_timing_all_kernels_waits_until_it_may_be_lost(a100: Any, monkeypatch: p
     assert 0.02 * first > 25.0
 
 
+def test_timing_all_kernels_gives_way(a100: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To what is worth more, such as a graph of the step, as long as that is not decided; and that need not wait."""
+    decided = False
+    monkeypatch.setattr(backend_setting, "_awaited", [lambda: decided])
+    between = on_trial("cudnn_benchmark", a100, monkeypatch, 0.01)
+    optimizer = Optimizer()
+    found = steps(400, optimizer, between)
+    assert not any(benchmark for _, benchmark in found)
+    assert not settled()
+    assert not backend_setting.is_switching()
+    decided = True
+    steps(150, optimizer, between)
+    assert settled()
+    assert is_on("cudnn_benchmark")
+
+
+def test_what_takes_no_time_to_try_does_not(a100: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend_setting, "_awaited", [lambda: False])
+    between = on_trial("matmul_precision", a100, monkeypatch, 0.01)
+    optimizer = Optimizer()
+    steps(3, optimizer, between)
+    assert backend_setting.is_switching()
+    steps(150, optimizer, between)
+    assert not backend_setting.is_switching()
+    assert is_on("matmul_precision")
+
+
+def test_what_times_kernels_is_waited_for(a100: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    between = on_trial("cudnn_benchmark", a100, monkeypatch, 0.01)
+    optimizer = Optimizer()
+    while not any(benchmark for _, benchmark in steps(1, optimizer, between)):
+        pass
+    assert backend_setting.is_switching()
+
+
 def test_steps_are_those_of_one_optimizer(a100: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     between = on_trial("matmul_precision", a100, monkeypatch, 0.01)
     generator, discriminator = Optimizer(), Optimizer()

@@ -174,10 +174,13 @@ def test_nothing_is_captured_while_something_else_is_tried(
     device: Accelerator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = Script(device)
-    for module in (autocast_controller, compile_controller, fused_step, channels_last_call, backend_setting):
+    for module in (autocast_controller, compile_controller, fused_step, channels_last_call):
         monkeypatch.setattr(module, "settled", lambda: False)
         script.train(20)
         monkeypatch.setattr(module, "settled", lambda: True)
+    monkeypatch.setattr(backend_setting, "is_switching", lambda: True)
+    script.train(20)
+    monkeypatch.setattr(backend_setting, "is_switching", lambda: False)
     assert device.replays == 0
     assert all(script.train(80)[-20:])
 
