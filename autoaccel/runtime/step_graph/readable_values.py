@@ -31,7 +31,7 @@ _MOST: Final = 5000  # names and attributes: more would cost what a replay gains
 _LIBRARIES: Final = ("torch", "torchvision", "torchaudio", "numpy", "builtins")
 _UNREAD: Final = frozenset(vars(nn.Module())) - {"training"} | {"_compiled_call_impl"}
 _NOTHING: Final = object()
-_DYNAMIC: Final = frozenset({"getattr", "vars", "__dict__", "__getattribute__", "attrgetter"})
+_DYNAMIC: Final = frozenset({"getattr", "hasattr", "vars", "__dict__", "__getattribute__", "attrgetter"})
 _SEQUENCES: Final = (list, tuple, set, frozenset, collections.deque)
 _CONSTANT: Final = (
     bool, int, float, complex, str, bytes, type(None), type(Ellipsis), range, slice, torch.dtype, torch.device,
@@ -155,7 +155,10 @@ def _namespaces(value: Any, names: set[str]) -> Iterator[Namespace]:
         if not _is_library(_module_of(value)):
             yield value.__globals__, global_names(value.__code__), f"the variables of {value.__name__}"
     elif isinstance(value, nn.Module):
-        yield vars(value), [each for each in vars(value) if each not in _UNREAD], type(value).__name__
+        own = [each for each in vars(value) if each not in _UNREAD]
+        yield vars(value), [*own, *_shadowed(value, names)], type(value).__name__
+        if not names.isdisjoint(_DYNAMIC):
+            yield vars(value), None, type(value).__name__  # whatever is added, too
         yield from ((each, None, type(value).__name__) for each in (value._parameters, value._buffers))  # noqa: SLF001
         yield value._modules, None, type(value).__name__  # noqa: SLF001
         yield from _class_namespaces(type(value))
@@ -178,7 +181,8 @@ def _object_namespaces(value: Any, names: set[str]) -> Iterator[Namespace]:
         raise UnboundedError(f"its code can read a {what}, whose changes do not show")
     if hasattr(value, "__dict__"):
         # torch's own code reads what it likes
-        own = None if _is_library(type(value).__module__) else _named(vars(value), names)
+        everything = _is_library(type(value).__module__) or not names.isdisjoint(_DYNAMIC)
+        own = None if everything else [*_named(vars(value), names), *_shadowed(value, names)]
         yield vars(value), own, what
     if slots := _Slots(value):
         yield slots, None, what
@@ -197,6 +201,13 @@ def _class_namespaces(cls: type) -> Iterator[Namespace]:
     for each in cls.__mro__:
         if not _is_library(each.__module__):
             yield vars(each), [name for name in vars(each) if not name.startswith("__")], each.__name__
+
+
+def _shadowed(value: Any, names: set[str]) -> list[str]:
+    """Attributes that code reads from an object's class, until the object gets one of its own."""
+    classes = [each for each in type(value).__mro__ if not _is_library(each.__module__)]
+    known = dict.fromkeys(name for each in classes for name in vars(each))
+    return [name for name in known if name in names and name not in vars(value)]
 
 
 def _named(namespace: Mapping[str, Any], names: set[str]) -> list[str]:

@@ -208,7 +208,9 @@ def _refuse_seen_inside(script: Script, region: Region, stored: set[str]) -> Non
 def _refuse_handled(script: Script, region: Region, changed: set[str]) -> None:
     """Where the step fails, nobody in this function sees what it had computed or noted by then."""
     handled = [
-        each for each in script.ancestors(region.loop) if isinstance(each, ast.Try | ast.TryStar) or _suppresses(each)
+        each
+        for each in script.ancestors(region.loop)
+        if isinstance(each, ast.Try | ast.TryStar) or _may_suppress(script, each)
     ]
     if not handled:
         return
@@ -220,8 +222,13 @@ def _refuse_handled(script: Script, region: Region, changed: set[str]) -> None:
                 raise DeclinedError("what handles an exception reads what the step had computed by then")
 
 
-def _suppresses(node: ast.AST) -> bool:
-    return isinstance(node, ast.With) and any("suppress" in ast.unparse(each.context_expr) for each in node.items)
+def _may_suppress(script: Script, node: ast.AST) -> bool:
+    """Whether a `with` block may go on after an exception in it: any but one of torch's own."""
+    if not isinstance(node, ast.With | ast.AsyncWith):
+        return False
+    opened = [each.context_expr for each in node.items]
+    functions = [each.func if isinstance(each, ast.Call) else each for each in opened]
+    return not all((script.qualname(each) or "").startswith("torch.") for each in functions)
 
 
 def _inside(script: Script, region: Region, node: ast.AST) -> bool:

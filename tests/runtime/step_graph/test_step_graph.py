@@ -661,6 +661,53 @@ def train_step(images, labels):
     assert device.replays == 0
 
 
+@pytest.mark.parametrize("owner", ["settings", "model"])
+@pytest.mark.parametrize("read", ["{owner}.scale", "getattr({owner}, 'scale', 1.0)", "{owner}.scaled()"])
+def test_an_attribute_of_its_own_hides_that_of_the_class(device: Accelerator, owner: str, read: str) -> None:
+    """`settings.scale = 2` where the class said 1 so far: what is new is not among what was there."""
+    script = Script(device)
+    made: list[Any] = []
+
+    def define(model: nn.Module, optimizer: Any, count: Any) -> Step:
+        text = f"""
+class Settings:
+    scale = 1.0
+    def scaled(self):
+        return self.scale
+class Model(nn.Sequential):
+    scale = 1.0
+    def scaled(self):
+        return self.scale
+settings = Settings()
+model.__class__ = Model
+def train_step(images, labels):
+    count(None)
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(model(images), labels) * {read.format(owner=owner)}
+    loss.backward()
+    optimizer.step()
+    return loss
+"""
+        known: dict[str, Any] = {
+            "nn": nn, "model": model, "optimizer": optimizer, "count": count, "__name__": "script"
+        }  # fmt: skip
+        exec(text, known)
+        made.append(known[owner])
+        found: Step = known["train_step"]
+        return found
+
+    script.define = define
+
+    def each(number: int, model: nn.Module, optimizer: Any) -> None:
+        if number == 70:
+            for known in made:
+                known.scale = 2.0
+
+    assert all(script.train(110, each)[60:70])
+    assert not script.replayed[70]
+    assert script.replayed[-1]
+
+
 def test_a_function_that_is_defined_again_goes_on_with_its_graph(device: Accelerator) -> None:
     script = Script(device)
     for _ in range(16):
