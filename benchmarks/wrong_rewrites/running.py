@@ -113,12 +113,18 @@ def run_alone(program: Texts, condition: Condition) -> Record:
 
 def _batch(programs: Sequence[Texts], condition: Condition) -> tuple[list[Record], str]:
     """The records up to where the child ended, and how it did."""
+    # Here, not in the child: that one ends by `os._exit` or is killed, and would leave its folder behind.
+    with tempfile.TemporaryDirectory(prefix="wrong-rewrites-", ignore_cleanup_errors=True) as folder:
+        return _batch_in(folder, programs, condition)
+
+
+def _batch_in(folder: str, programs: Sequence[Texts], condition: Condition) -> tuple[list[Record], str]:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.close(reading)
-            _serve(programs, condition, writing)
+            _serve(folder, programs, condition, writing)
         except BaseException:
             traceback.print_exc()
         finally:
@@ -155,7 +161,7 @@ class _Timeout(BaseException):
     pass
 
 
-def _serve(programs: Sequence[Texts], condition: Condition, pipe: int) -> None:
+def _serve(folder: str, programs: Sequence[Texts], condition: Condition, pipe: int) -> None:
     """In the child."""
     os.setsid()
     gc.disable()
@@ -164,13 +170,12 @@ def _serve(programs: Sequence[Texts], condition: Condition, pipe: int) -> None:
     for descriptor in (0, 1, 2):
         os.dup2(quiet, descriptor)
     sys.stderr = io.StringIO()
-    with tempfile.TemporaryDirectory(prefix="wrong-rewrites-") as folder:
-        os.chdir(folder)
-        observer = _Observer(condition, Path(folder))
-        for texts in programs:
-            record = observer.observe(texts)
-            gc.collect()
-            os.write(pipe, json.dumps(asdict(record)).encode() + b"\n")
+    os.chdir(folder)
+    observer = _Observer(condition, Path(folder))
+    for texts in programs:
+        record = observer.observe(texts)
+        gc.collect()
+        os.write(pipe, json.dumps(asdict(record)).encode() + b"\n")
     os._exit(0)
 
 
