@@ -13,7 +13,7 @@ from autoaccel.rewriting.rule import Rule
 if TYPE_CHECKING:
     from autoaccel.config.refusals import Refusal
 
-_CODE_HEADINGS = ("Before:", "After:")
+_CODE_HEADINGS = ("Before:", "After:", "After (by hand):")
 # Where a tier is the rule's usual one: single findings may be less exact, and say so.
 _MEANINGS = {
     "exact": "the same losses bit for bit, on the same hardware under fixed seeds",
@@ -55,10 +55,10 @@ def table_text(rules: Sequence[Rule]) -> str:
 
 def table_markdown(rules: Iterable[Rule], pages: str | None = None) -> str:
     """The table of the README; names link to the rules' pages in the folder `pages`."""
-    lines = ["rule | tier | what it does", "---|---|---"]
+    lines = ["rule|tier|what it does", "---|---|---"]
     for rule in rules:
         name = rule.name if pages is None else f"[{rule.name}]({pages}{rule.name}.md)"
-        lines.append(f"{rule.code} {name} | {rule.tier.label} | {rule.summary.replace('|', chr(92) + '|')}")
+        lines.append(f"{rule.code} {name}|{rule.tier.label}|{rule.summary.replace('|', chr(92) + '|')}")
     return "\n".join(lines) + "\n"
 
 

@@ -54,7 +54,7 @@ def test_markdown(rule: Rule) -> None:
 
 
 def test_the_table_links_to_pages(rule: Rule) -> None:
-    assert table_markdown([rule], "docs/").splitlines()[2] == "AA999 [faster](docs/faster.md) | opt-in | Do it faster."
+    assert table_markdown([rule], "docs/").splitlines()[2] == "AA999 [faster](docs/faster.md)|opt-in|Do it faster."
 
 
 def test_rules_of_others_have_no_page_of_ours(rule: Rule) -> None:
