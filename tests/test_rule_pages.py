@@ -49,7 +49,7 @@ def test_a_page_shows_both_sides(repository: Path, rule: Rule) -> None:
     page = PAGES[f"{rule.name}.md"]
     for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         assert block.strip()
-    assert page.index("Before:") < page.index("After")
+    assert page.index("Before:") < page.index("After:")
     address = rule.url
     assert address is not None
     assert (repository / address.split("/blob/main/")[1]).is_file()

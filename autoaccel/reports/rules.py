@@ -13,7 +13,7 @@ from autoaccel.rewriting.rule import Rule
 if TYPE_CHECKING:
     from autoaccel.config.refusals import Refusal
 
-_CODE_HEADINGS = ("Before:", "After:", "After (by hand):")
+_CODE_HEADINGS = ("Before:", "After:")
 # Where a tier is the rule's usual one: single findings may be less exact, and say so.
 _MEANINGS = {
     "exact": "the same losses bit for bit, on the same hardware under fixed seeds",

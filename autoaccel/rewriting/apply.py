@@ -259,10 +259,22 @@ class _Transformer(cst.CSTTransformer):
         new = self._fragments.expression(code, self.filled(code, finding))
         own = 1 if original.lpar and isinstance(original, cst.Tuple | cst.GeneratorExp) else 0
         outer_left, outer_right = original.lpar[: len(original.lpar) - own], original.rpar[own:]
+        if isinstance(original, cst.BinaryOperation) and isinstance(new, cst.Call) and self._is_apart(node, original):
+            return new
         if outer_left:
             # The parentheses around the old expression stay, with the line breaks and comments in them.
             return parenthesized(bare(new) if not isinstance(new, cst.Tuple) else new, outer_left, outer_right)
         return new if self._fits_bare(node, code_of(new)) else parenthesized(new)
+
+    def _is_apart(self, node: ast.expr, original: cst.BaseExpression) -> bool:
+        """Whether an expression stands in one pair of parentheses that holds no space and keeps no word apart."""
+        bounds = [
+            *(each.whitespace_after for each in original.lpar),
+            *(each.whitespace_before for each in original.rpar),
+        ]
+        line, column = self._places.start(node)
+        before = self._places.lines[line - 1][: column - 1] if column else ""
+        return len(bounds) == 2 and all(each.empty for each in bounds) and not before[-1:].isidentifier()
 
     def _fits_bare(self, node: ast.expr, new: str) -> bool:
         """Whether `new` means the same in the place of `node` with and without parentheses."""

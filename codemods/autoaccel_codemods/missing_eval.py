@@ -3,7 +3,7 @@
 A model is made in training mode: until someone calls `eval()`, `Dropout` drops, and `BatchNorm` normalizes by the batch
 and moves its running statistics. Where an evaluation runs such a model and nothing in the program ever calls it, the
 figures depend on the batches, and the evaluation itself changes the model. To call it changes these figures, and what
-training goes on from: this rule has to be selected, and changes nothing itself.
+training goes on from: this rule has to be selected, and only reports; the change is yours.
 
 Left alone:
 - programs that call `eval()` or `train(mode)`, or read `training`, of any model anywhere;
@@ -18,7 +18,7 @@ Before:
         for images, labels in test_loader:
             correct += (model(images).argmax(1) == labels).sum().item()
 
-After (by hand):
+After:
     model.train()
     for images, labels in train_loader:
         ...

@@ -1,0 +1,87 @@
+"""Masks that let each place see itself and what is before it."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from autoaccel.analysis.classes import lineage
+from autoaccel.dataflow.call_arguments import given_as
+from autoaccel_codemods.attention.dimensions import are_same, sizes
+
+if TYPE_CHECKING:
+    from autoaccel.analysis import Script
+    from autoaccel.dataflow.abstract_values import ClassRef
+    from autoaccel_codemods.attention.written_out import Attention
+
+_LAID_OUT = frozenset("view reshape unsqueeze to bool contiguous byte type float int long".split())
+
+
+def is_lower_triangle(script: Script, mask: ast.expr | None) -> bool:
+    """Whether a mask is where a square part of a lower triangle of ones is zero: no row is masked as a whole."""
+    return mask is not None and _triangle(script, mask) is not None
+
+
+def is_causal(script: Script, attention: Attention) -> bool:
+    """Whether that square surely has the sizes of query and key."""
+    length = None if attention.mask is None else _triangle(script, attention.mask)
+    axes = [sizes(script, each) for each in (attention.query, attention.key)]
+    return length is not None and all(each is not None and are_same(script, each[-2], length) for each in axes)
+
+
+def _triangle(script: Script, mask: ast.expr) -> ast.expr | None:
+    """The number of rows and columns that are taken of `self.tril[:T, :T] == 0`."""
+    match mask:
+        case ast.Compare(
+            left=ast.Subscript(value=ast.Attribute(value=ast.Name() as owner, attr=name), slice=ast.Tuple(elts=index)),
+            ops=[ast.Eq()],
+            comparators=[ast.Constant(value=0)],
+        ):
+            pass
+        case _:
+            return None
+    match index:
+        case [
+            *before,
+            ast.Slice(lower=None, upper=ast.Name() as rows, step=None),
+            ast.Slice(lower=None, upper=ast.Name() as columns, step=None),
+        ] if all(isinstance(each, ast.Slice) and ast.unparse(each) == ":" for each in before):
+            pass
+        case _:
+            return None
+    classes = [value.cls for value in script.values(owner)]
+    is_made_so = bool(classes) and all(each is not None and _is_made_so(each, name) for each in classes)
+    return rows if is_made_so and are_same(script, rows, columns) else None
+
+
+def _is_made_so(cls: ClassRef, name: str) -> bool:
+    """Whether all that a class stores under a name are lower triangles."""
+    stored: list[bool] = []
+    for ref in lineage(cls):
+        for call in ref.script.within(ref.node, ast.Call):
+            match call:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(), attr="register_buffer"),
+                    args=[ast.Constant(value=str() as given), *rest],
+                ) if given == name:
+                    stored.append(_is_tril(ref.script, rest[0] if rest else given_as(call, "tensor")))
+        for attribute in ref.script.within(ref.node, ast.Attribute):
+            if attribute.attr == name and not isinstance(attribute.ctx, ast.Load):
+                statement = ref.script.parent(attribute)
+                plain = isinstance(statement, ast.Assign) and statement.targets == [attribute]
+                stored.append(plain and _is_tril(ref.script, statement.value))  # type: ignore[union-attr]
+    return bool(stored) and all(stored)
+
+
+def _is_tril(script: Script, expression: ast.expr | None) -> bool:
+    match expression:
+        case ast.Call(func=ast.Attribute(value=inner, attr=method)) if (
+            method in _LAID_OUT and script.qualname(expression.func) is None
+        ):
+            return _is_tril(script, inner)
+        case ast.Subscript(value=inner, slice=ast.Tuple(elts=index)):
+            return all(isinstance(each, ast.Slice | ast.Constant) for each in index) and _is_tril(script, inner)
+        case ast.Call(args=[ast.Call() as ones]) if script.qualname(expression.func) == "torch.tril":
+            return not expression.keywords and script.qualname(ones.func) == "torch.ones"
+        case _:
+            return False

@@ -1,0 +1,249 @@
+"""Attention as scripts write it out: a product, its scale, a mask, softmax, dropout, another product."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_as
+from autoaccel_codemods.attention.dimensions import bound, is_matrix, last_two_swapped
+
+if TYPE_CHECKING:
+    from autoaccel.analysis import Script
+
+_SOFTMAX = frozenset({"torch.softmax", "torch.nn.functional.softmax"})
+_PRODUCTS = frozenset({"torch.matmul", "torch.bmm"})
+_HARMLESS = frozenset("view reshape transpose permute contiguous unsqueeze squeeze size flatten chunk split".split())
+_HARMLESS_MODULES = frozenset({"torch.nn.Linear", "torch.nn.Identity", "torch.nn.LayerNorm"})
+_EINSUM = re.compile(
+    r"(?P<batch>(\.\.\.)?[A-Za-z]*)(?P<row>[A-Za-z])(?P<inner>[A-Za-z]),(?P=batch)"
+    r"((?P<column>[A-Za-z])(?P=inner)->(?P=batch)(?P=row)(?P=column)|(?P=inner)(?P<last>[A-Za-z])->(?P=batch)(?P=row)(?P=last))"
+)  # of query and key, `bhid,bhjd->bhij`; of weights and values, `bhij,bhjd->bhid`
+
+
+@dataclass(slots=True, eq=False)
+class Attention:
+    """One attention, from the last product backwards.
+
+    Attributes:
+        result: The product of weights and values.
+        statement: Where that stands.
+        query, key, value: The operands; the key as it is before it is transposed.
+        factors: What the scores are multiplied with, or divided by (True), the last one first.
+        mask, fill: Where scores are replaced, and by what.
+        dropout: The call that drops weights.
+        before: The statements that compute nothing but what the result is made of.
+        problem: Why it is to be left alone.
+    """
+
+    result: ast.expr
+    statement: ast.stmt
+    value: ast.expr
+    query: ast.expr = field(init=False)
+    key: ast.expr = field(init=False)
+    factors: list[tuple[ast.expr, bool]] = field(default_factory=list)
+    mask: ast.expr | None = None
+    fill: ast.expr | None = None
+    dropout: ast.Call | None = None
+    before: list[ast.stmt] = field(default_factory=list)
+    problem: str | None = None
+
+
+def attentions(script: Script) -> Iterator[Attention]:
+    """Every product of weights that a softmax gives, of two products that are written in one function."""
+    nodes: list[ast.expr] = [*script.find(ast.BinOp), *script.find(ast.Call)]
+    for node in sorted(nodes, key=lambda each: (each.lineno, each.col_offset)):
+        factors = _product(script, node)
+        if factors is None:
+            continue
+        weights, values, _ = factors
+        found = Attention(node, script.statement(node), values)
+        if _follow(script, found, weights):
+            yield found
+
+
+def functional_dropout(script: Script, call: ast.Call) -> tuple[str, str]:
+    """The share and the condition of `F.dropout(weights, p, training)`, as they are written."""
+    given = {"p": "0.5", "training": "True"}
+    given |= {name: script.source(each) for name, each in zip(("p", "training"), call.args[1:3], strict=False)}
+    given |= {each.arg: script.source(each.value) for each in call.keywords if each.arg in given}
+    return given["p"], given["training"]
+
+
+def _follow(script: Script, found: Attention, weights: ast.expr) -> bool:
+    """Go back from the weights to the product of query and key; False where there is no attention."""
+    node = _resolved(script, found, weights)
+    if isinstance(node, ast.Call) and _is_dropout(script, node):
+        found.dropout = node
+        node = _resolved(script, found, node.args[0])
+    scores = _softmaxed(script, node)
+    if scores is None:
+        return False
+    node = _resolved(script, found, scores)
+    while (inner := _without_step(script, found, node)) is not None:
+        node = _resolved(script, found, inner)
+    product = _product(script, node)
+    if product is None:
+        return False
+    found.query, found.key, is_einsum = product
+    if not is_einsum:
+        key = last_two_swapped(script, found.key, 3 if _is_bmm(script, node) else None)
+        if key is None:
+            return False
+        found.key = key
+    found.factors.reverse()
+    ranks_known = is_einsum or _is_bmm(script, node) or _is_bmm(script, found.result)
+    if found.problem is None and not ranks_known and not is_matrix(script, found.query, found.key, found.result):
+        found.problem = "nothing shows that the query is no vector"
+    found.problem = found.problem or _amid(script, found)
+    return True
+
+
+def _resolved(script: Script, found: Attention, expression: ast.expr) -> ast.expr:
+    """What a name stands for that is bound for this use alone; its statement becomes part of the attention."""
+    while isinstance(expression, ast.Name):
+        definitions = script.definitions(expression)
+        if len(definitions) != 1 or definitions[0].how != "assign" or definitions[0].path:
+            break
+        statement, value = definitions[0].node, definitions[0].value
+        if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or value is None:
+            break
+        if not isinstance(statement.targets[0], ast.Name):
+            break
+        if script.uses(definitions[0]) != [expression]:
+            found.problem = "its weights or scores are used elsewhere"
+        elif script.block(statement) is not script.block(found.statement):
+            found.problem = "parts of it are computed under another condition"
+        found.before.append(statement)
+        expression = value
+    return expression
+
+
+def _without_step(script: Script, found: Attention, node: ast.expr) -> ast.expr | None:
+    """The scores before they are scaled or masked; None for the product itself."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr="masked_fill"), args=[mask, fill], keywords=[]):
+            if found.mask is not None:
+                found.problem = "its scores are masked twice"
+            found.mask, found.fill = mask, fill
+            return inner
+        case ast.BinOp(left=inner, op=ast.Div(), right=factor):
+            found.factors.append((factor, True))
+            return inner
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            inner, factor = (left, right) if _leads_to_product(script, left) else (right, left)
+            found.factors.append((factor, False))
+            return inner
+        case _:
+            return None
+
+
+def _leads_to_product(script: Script, expression: ast.expr) -> bool:
+    """Whether a factor is the scores, not what scales them."""
+    if isinstance(expression, ast.Name):
+        value = bound(script, expression)
+        return value is not None and _leads_to_product(script, value)
+    parts: list[ast.expr] = [*script.within(expression, ast.BinOp), *script.within(expression, ast.Call)]
+    names = (each for each in script.within(expression, ast.Name) if isinstance(each.ctx, ast.Load))
+    return any(_product(script, each) is not None for each in parts) or any(
+        _leads_to_product(script, each) for each in names
+    )
+
+
+def _softmaxed(script: Script, node: ast.expr) -> ast.expr | None:
+    """The scores of which a softmax makes weights, over the last axis."""
+    match node:
+        case (
+            ast.Call(func=ast.Attribute(value=scores, attr="softmax"), args=[dim], keywords=[])
+            | ast.Call(
+                func=ast.Attribute(value=scores, attr="softmax"), args=[], keywords=[ast.keyword(arg="dim", value=dim)]
+            )
+        ) if script.qualname(node.func) is None:
+            return scores if _is_last(dim) else None
+        case ast.Call(args=[scores, *_]) if script.qualname(node.func) in _SOFTMAX:
+            given = node.args[1] if len(node.args) == 2 else given_as(node, "dim")
+            others = len(node.args) > 2 or any(each.arg != "dim" for each in node.keywords)
+            return scores if not others and _is_last(given) else None
+        case ast.Call(args=[scores], keywords=[]) if _made_as(script, node.func, {"torch.nn.Softmax"}):
+            made = [call for _, call in script.creations(node.func)]
+            dims = [call.args[0] if call.args else given_as(call, "dim") for call in made]
+            return scores if dims and all(map(_is_last, dims)) else None
+        case _:
+            return None
+
+
+def _is_last(dim: ast.expr | None) -> bool:
+    return isinstance(dim, ast.UnaryOp) and ast.unparse(dim) == "-1"
+
+
+def _is_dropout(script: Script, call: ast.Call) -> bool:
+    if script.qualname(call.func) == "torch.nn.functional.dropout":
+        names = {"p", "training"}
+        return 1 <= len(call.args) <= 3 and all(each.arg in names for each in call.keywords)
+    return len(call.args) == 1 and not call.keywords and _made_as(script, call.func, {"torch.nn.Dropout"})
+
+
+def _made_as(script: Script, module: ast.expr, names: AbstractSet[str]) -> bool:
+    """Whether a module surely is one of a library's classes."""
+    values = script.values(module)
+    return bool(values) and all(each.kind is Kind.MODULE and each.name in names for each in values)
+
+
+def _product(script: Script, node: ast.expr) -> tuple[ast.expr, ast.expr, bool] | None:
+    """The factors of a product of matrices; of an `einsum` that multiplies query and key, or weights and values."""
+    match node:
+        case ast.BinOp(left=left, op=ast.MatMult(), right=right):
+            return left, right, False
+        case ast.Call(func=ast.Attribute(value=left, attr="matmul" | "bmm"), args=[right], keywords=[]) if (
+            script.qualname(node.func) is None
+        ):
+            return left, right, False
+        case ast.Call(args=[left, right], keywords=[]) if script.qualname(node.func) in _PRODUCTS:
+            return left, right, False
+        case ast.Call(args=[ast.Constant(value=str() as equation), left, right], keywords=[]) if script.qualname(
+            node.func
+        ) == "torch.einsum" and _EINSUM.fullmatch(equation.replace(" ", "")):
+            return left, right, True
+        case _:
+            return None
+
+
+def _is_bmm(script: Script, node: ast.expr) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    return script.qualname(node.func) == "torch.bmm" or (
+        isinstance(node.func, ast.Attribute) and node.func.attr == "bmm"
+    )
+
+
+def _amid(script: Script, found: Attention) -> str | None:
+    """Why the product cannot be computed where the result is: something else stands in between."""
+    if not found.before:
+        return None
+    block = script.block(found.statement)
+    first = min(map(block.index, found.before))
+    read = {each.id for part in found.before for each in script.within(part, ast.Name)}
+    for statement in block[first : block.index(found.statement)]:
+        if statement in found.before:
+            continue
+        bound = {each.id for each in script.within(statement, ast.Name) if isinstance(each.ctx, ast.Store)}
+        if not isinstance(statement, ast.Assign) or bound & read or not _is_harmless(script, statement):
+            return "other statements stand amid it"
+    return None
+
+
+def _is_harmless(script: Script, statement: ast.Assign) -> bool:
+    """Whether a statement binds names to what draws nothing and changes nothing."""
+    if any(isinstance(each, ast.Attribute | ast.Subscript) for each in statement.targets):
+        return False
+    for call in script.within(statement, ast.Call):
+        method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        of_tensor = method in _HARMLESS and script.qualname(call.func) is None
+        if not of_tensor and not _made_as(script, call.func, _HARMLESS_MODULES):
+            return False
+    return True
