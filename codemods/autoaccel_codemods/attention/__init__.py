@@ -7,7 +7,7 @@ times, forward and backward. `F.scaled_dot_product_attention` goes through it in
 Left alone:
 - weights that are used elsewhere: returned, logged, stored;
 - masks by a finite number, `masked_fill(mask, -1e9)`, but of a lower triangle: a row that is masked as a whole gives
-  the mean of all values there;
+  the mean of all values there, and no gradients;
 - masks that are added to the scores, masks in place, scores or weights that are converted or clipped;
 - scales that are not surely numbers, operands that may be vectors;
 - programs with hooks on modules, gradients that are differentiated again, exported or scripted models.
@@ -30,7 +30,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.edits import Code, Edit, Finding, InsertBefore, RemoveStatement, Replace, Skipped, Tier, literal
+from autoaccel.edits import (
+    AddImport,
+    Code,
+    Edit,
+    Finding,
+    InsertBefore,
+    RemoveStatement,
+    Replace,
+    Skipped,
+    Tier,
+    literal,
+)
 from autoaccel.pytorch import backend_settings, implicit_calls
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.attention import written_out
@@ -83,9 +94,9 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 
 def _problem(script: Script, attention: Attention) -> str | None:
     """Why torch's kernel may do something else, or not be allowed to."""
-    if attention.fill is not None and not _INFINITE.fullmatch(script.source(attention.fill)):
-        if not is_lower_triangle(script, attention.mask):
-            return "a row that is masked as a whole gives the mean of all values, by a finite number"
+    is_infinite = attention.fill is None or _INFINITE.fullmatch(script.source(attention.fill)) is not None
+    if not is_infinite and not is_lower_triangle(script, attention.mask):
+        return "a row that is masked as a whole gives the mean of all values, by a finite number"
     if any(not is_number(script, factor) for factor, _ in attention.factors):
         return "nothing shows that the scores are scaled by a number"
     if (mention := backend_settings.mention(script, _CHANGED)) is not None:
@@ -98,15 +109,22 @@ def _problem(script: Script, attention: Attention) -> str | None:
 def _edits(script: Script, attention: Attention) -> Iterator[Edit]:
     arguments: list[str] = []
     holes: list[ast.expr] = [attention.query, attention.key, attention.value]
-    if attention.mask is not None and not is_causal(script, attention):
-        arguments.append(f"attn_mask={_visible(attention.mask, holes)}")
+    causal = attention.condition is None and is_causal(script, attention)
+    if attention.mask is not None and not causal:
+        mask = _visible(attention.mask, holes)
+        if attention.condition is not None:
+            name = script.free_name("attn_mask", "attention_mask")
+            template = Code(f"{name} = {mask} if {{{len(holes)}}} else None", (*holes, attention.condition))
+            yield InsertBefore(attention.statement, template, below_comments=True)
+            mask = name
+        arguments.append(f"attn_mask={mask}")
     if attention.dropout is not None:
         name = script.free_name("dropout_p", "attention_dropout")
         share, training = _dropout(script, attention.dropout)
         applied = {"True": share, "False": "0.0"}.get(training, f"{share} if {training} else 0.0")
         yield InsertBefore(attention.statement, Code(literal(f"{name} = {applied}")), below_comments=True)
         arguments.append(f"dropout_p={name}")
-    if attention.mask is not None and is_causal(script, attention):
+    if causal:
         arguments.append("is_causal=True")
     if not is_usual_scale(script, attention):
         arguments.append(f"scale={_scale(attention, holes)}")

@@ -15,6 +15,7 @@ from autoaccel_codemods.attention.dimensions import bound, is_matrix, last_two_s
 
 if TYPE_CHECKING:
     from autoaccel.analysis import Script
+    from autoaccel.dataflow.definitions import Definition
 
 _SOFTMAX = frozenset({"torch.softmax", "torch.nn.functional.softmax"})
 _PRODUCTS = frozenset({"torch.matmul", "torch.bmm"})
@@ -36,6 +37,7 @@ class Attention:
         query, key, value: The operands; the key as it is before it is transposed.
         factors: What the scores are multiplied with, or divided by (True), the last one first.
         mask, fill: Where scores are replaced, and by what.
+        condition: When they are.
         dropout: The call that drops weights.
         before: The statements that compute nothing but what the result is made of.
         problem: Why it is to be left alone.
@@ -49,6 +51,7 @@ class Attention:
     factors: list[tuple[ast.expr, bool]] = field(default_factory=list)
     mask: ast.expr | None = None
     fill: ast.expr | None = None
+    condition: ast.expr | None = None
     dropout: ast.Call | None = None
     before: list[ast.stmt] = field(default_factory=list)
     problem: str | None = None
@@ -105,9 +108,13 @@ def _follow(script: Script, found: Attention, weights: ast.expr) -> bool:
 
 
 def _resolved(script: Script, found: Attention, expression: ast.expr) -> ast.expr:
-    """What a name stands for that is bound for this use alone; its statement becomes part of the attention."""
+    """What a name stands for that is bound for this use alone; its statements become part of the attention."""
+    uses = [expression]
     while isinstance(expression, ast.Name):
-        definitions = script.definitions(expression)
+        definitions = list(script.definitions(expression))
+        if len(definitions) == 2 and (under := _masked_if(script, found, definitions, expression)) is not None:
+            uses.append(under)
+            definitions = list(script.definitions(under))
         if len(definitions) != 1 or definitions[0].how != "assign" or definitions[0].path:
             break
         statement, value = definitions[0].node, definitions[0].value
@@ -115,13 +122,33 @@ def _resolved(script: Script, found: Attention, expression: ast.expr) -> ast.exp
             break
         if not isinstance(statement.targets[0], ast.Name):
             break
-        if script.uses(definitions[0]) != [expression]:
+        if set(script.uses(definitions[0])) != set(uses):
             found.problem = "its weights or scores are used elsewhere"
         elif script.block(statement) is not script.block(found.statement):
             found.problem = "parts of it are computed under another condition"
         found.before.append(statement)
-        expression = value
+        expression, uses = value, [value]
     return expression
+
+
+def _masked_if(script: Script, found: Attention, definitions: list[Definition], use: ast.Name) -> ast.Name | None:
+    """The unmasked scores in `if mask is not None: scores = scores.masked_fill(mask, fill)`."""
+    for each in definitions:
+        statement = each.node
+        branch = script.parent(statement)
+        match branch, statement:
+            case ast.If(body=[ast.stmt()], orelse=[]), ast.Assign(
+                targets=[ast.Name()],
+                value=ast.Call(
+                    func=ast.Attribute(value=ast.Name() as scores, attr="masked_fill"), args=[mask, fill], keywords=[]
+                ),
+            ) if found.mask is None and script.uses(each) == [use]:
+                found.mask, found.fill, found.condition = mask, fill, branch.test
+                if script.block(branch) is not script.block(found.statement):
+                    return None
+                found.before.append(branch)
+                return scores
+    return None
 
 
 def _without_step(script: Script, found: Attention, node: ast.expr) -> ast.expr | None:
@@ -228,6 +255,8 @@ def _amid(script: Script, found: Attention) -> str | None:
     block = script.block(found.statement)
     first = min(map(block.index, found.before))
     read = {each.id for part in found.before for each in script.within(part, ast.Name)}
+    if found.condition is not None and any(True for _ in script.within(found.condition, ast.Call)):
+        return "its scores are masked under a condition that calls something"
     for statement in block[first : block.index(found.statement)]:
         if statement in found.before:
             continue
