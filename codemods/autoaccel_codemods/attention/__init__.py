@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.edits import (
-    AddImport,
     Code,
     Edit,
     Finding,
