@@ -14,7 +14,10 @@ _SWAPPING = frozenset({"transpose", "swapaxes", "swapdims"})
 
 
 def sizes(script: Script, expression: ast.expr) -> list[ast.expr] | None:
-    """The sizes of the axes as `view` or `reshape` gave them, where nothing but orders of axes came after it."""
+    """The sizes of the axes as `view` or `reshape` gave them, where nothing but orders of axes came after it.
+
+    Of what a linear layer makes they are those of its input, `B, T, C = x.shape`, but the last, which is not known.
+    """
     match expression:
         case ast.Name() if (value := bound(script, expression)) is not None:
             return sizes(script, value)
@@ -24,6 +27,9 @@ def sizes(script: Script, expression: ast.expr) -> list[ast.expr] | None:
             pass
         case ast.Call(func=ast.Attribute(value=inner, attr="contiguous"), args=[], keywords=[]):
             return sizes(script, inner)
+        case ast.Call(func=layer, args=[ast.Name() as given], keywords=[]) if is_linear(script, layer):
+            taken_apart = _unpacked(script, given)
+            return taken_apart and [*taken_apart[:-1], layer]
         case ast.Call(func=ast.Attribute(value=inner, attr=method), args=arguments, keywords=[]):
             before = sizes(script, inner)
             order = [_whole(each) for each in arguments]
@@ -81,13 +87,29 @@ def _are_alike(script: Script, query: ast.expr, key: ast.expr) -> bool:
     if first[0].node is second[0].node and first[0].path and second[0].path:
         return True
     match first[0].value, second[0].value:
-        case ast.Call(args=[ast.Name() as one], keywords=[]) as made, ast.Call(args=[ast.Name() as other]) as also:
-            linear = all(script.values(each.func).kind is Kind.MODULE for each in (made, also))
-            names = {value.name for each in (made, also) for value in script.values(each.func)}
-            same = script.definitions(one) == script.definitions(other)
-            return linear and names == {"torch.nn.Linear"} and same
+        case ast.Call(args=[one], keywords=[]) as made, ast.Call(args=[other], keywords=[]) as also:
+            return is_linear(script, made.func) and is_linear(script, also.func) and are_same(script, one, other)
         case _:
             return False
+
+
+def is_linear(script: Script, layer: ast.expr) -> bool:
+    """Whether a layer surely is linear: it changes the size of the last axis alone."""
+    values = script.values(layer)
+    return bool(values) and all(each.kind is Kind.MODULE and each.name == "torch.nn.Linear" for each in values)
+
+
+def _unpacked(script: Script, tensor: ast.Name) -> list[ast.expr] | None:
+    """The names in `B, T, C = x.shape`, of this very tensor."""
+    for statement in script.in_scope(script.function(tensor) or script.tree, ast.Assign):
+        match statement:
+            case ast.Assign(
+                targets=[ast.Tuple(elts=names)],
+                value=ast.Attribute(value=of, attr="shape")
+                | ast.Call(func=ast.Attribute(value=of, attr="size"), args=[], keywords=[]),
+            ) if are_same(script, of, tensor) and not any(isinstance(each, ast.Starred) for each in names):
+                return names
+    return None
 
 
 def _has_axes(script: Script, use: ast.expr) -> bool:
