@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import last_name, walk_scope
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Definition
 
 _ENDS = ast.Raise | ast.Return | ast.Break | ast.Continue
 _CONDITIONS = ast.If | ast.IfExp | ast.ExceptHandler | ast.match_case | ast.comprehension | ast.BoolOp

@@ -7,13 +7,10 @@ import sys
 from collections.abc import Iterator
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.file_sets import members, set_of
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.module_search import Modules
-    from autoaccel.summaries import Summary
+from autoaccel.analysis.module_search import Modules
+from autoaccel.summaries import Summary
 
 _STANDARD = frozenset(sys.stdlib_module_names)
 _LOOSE = -1  # where an import leads if nobody knows

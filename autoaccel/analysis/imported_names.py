@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
+from autoaccel.analysis.script import Script
 
 
 def imported(script: Script) -> Iterator[str]:

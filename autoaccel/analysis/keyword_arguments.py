@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.rebound_names import rebound_names
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.bounds import MAPPINGS
 from autoaccel.dataflow.call_arguments import unpacks
 from autoaccel.dataflow.definitions import Definition
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 
 def mapping_items(script: Script, expression: ast.expr) -> dict[str, ast.expr] | None:

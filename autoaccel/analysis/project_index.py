@@ -12,16 +12,13 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.file_sets import members, set_of
+from autoaccel.analysis.file_summaries import Summaries
 from autoaccel.analysis.import_graph import ImportGraph, circles
+from autoaccel.analysis.module_search import Modules
 from autoaccel.analysis.word_index import WordIndex
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.file_summaries import Summaries
-    from autoaccel.analysis.module_search import Modules
-    from autoaccel.summaries import Summary
+from autoaccel.summaries import Summary
 
 _KEPT = 16  # answers about what some files assign
 _MANY = "more files share its objects than are looked at"

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import external_lineage
 from autoaccel.analysis.imported_names import imported
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
+from autoaccel.analysis.script import Script
 
 # What only tests import. `unittest.mock` also patches things in programs.
 _FRAMEWORKS = re.compile(r"(pytest|unittest|torch\.testing\._internal)(\.(?!mock\b)|$)")

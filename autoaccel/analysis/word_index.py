@@ -7,13 +7,10 @@ from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.file_sets import members, set_of
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.file_summaries import Summaries
-    from autoaccel.analysis.import_graph import ImportGraph
+from autoaccel.analysis.file_summaries import Summaries
+from autoaccel.analysis.import_graph import ImportGraph
 
 _FEW = 8  # files are put together faster than they are kept
 

@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -19,9 +18,7 @@ from autoaccel.config import known_rules
 from autoaccel.reports import totals
 from autoaccel.reports.context import Context
 from autoaccel.reports.formats import FOR_PEOPLE, WITH_STATISTICS, renderer
-
-if TYPE_CHECKING:
-    from autoaccel.rewriting.record import Report
+from autoaccel.rewriting.record import Report
 
 # `os.path` where Path raises: about what may not be looked at there is nothing to find out.
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autoaccel import discovery
 from autoaccel.cli.inputs import STDIN, UNNAMED
-
-if TYPE_CHECKING:
-    from autoaccel.config import Configuration, Settings
+from autoaccel.config import Configuration, Settings
 
 
 def settings(configuration: Configuration, paths: Sequence[Path], stdin_filename: Path | None) -> str:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import ast
 import sys
-from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.bounds import MANAGERS
-from autoaccel.dataflow.syntax_index import last_name, walk_scope
-
-if TYPE_CHECKING:
-    from autoaccel.dataflow.syntax_index import SyntaxIndex
+from autoaccel.dataflow.syntax_index import SyntaxIndex, last_name, walk_scope
 
 # What torch, Python and libraries offer under these names never hides an exception.
 _LETTING_THROUGH = frozenset(

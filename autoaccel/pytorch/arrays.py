@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.bounds import OPERANDS
 from autoaccel.dataflow.completeness import Incomplete
@@ -22,9 +22,6 @@ from autoaccel.library_models.numpy_functions import (
     SAME_MEMORY,
     SHAPED_DRAWS,
 )
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 # By word: what may resize a tensor. An `out=` is looked for where no function of NumPy stands before it on its line.
 _RESIZING = {

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-
 
 _CUDA = re.compile(r"cuda|accelerator")
 

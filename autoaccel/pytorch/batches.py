@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_values import returned
 from autoaccel.analysis.classes import lineage
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value, union
 from autoaccel.dataflow.definitions import ElementPath
 from autoaccel.dataflow.query import once_all
@@ -24,9 +24,6 @@ from autoaccel.pytorch.changing_calls import (
 from autoaccel.pytorch.loader_calls import loader_calls
 from autoaccel.pytorch.loader_loops import BatchTransfer, loader_loops
 from autoaccel.pytorch.tensor_type_aliases import chosen_type, tensor_type
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 _ELSEWHERE = ("cpu", "mps")
 _ARRAY_CHANGES = frozenset("byteswap fill itemset partition put resize setfield sort".split())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.query import once, once_all
 from autoaccel.library_models.in_place_operations import (
@@ -18,9 +18,6 @@ from autoaccel.library_models.in_place_operations import (
 from autoaccel.library_models.python_names import BUILTINS, CONSTRUCTORS, CONTAINER_CHANGES
 from autoaccel.library_models.tensor_operations import METHODS
 from autoaccel.library_models.tensor_views import RESHAPING
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 CHANGING_METHODS = CONTAINER_CHANGES | frozenset(
     """appendleft extendleft popleft reverse rotate subtract fill put itemset partition resize push __setitem__

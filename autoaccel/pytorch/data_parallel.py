@@ -10,12 +10,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 # Other libraries have theirs: `torch_geometric.nn.DataParallel`, `mmcv.parallel.MMDataParallel`.
 _REPLICATES = re.compile(

@@ -5,12 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 _ACCELERATOR = re.compile(r"cuda|accelerator|device|xpu|gpu", re.IGNORECASE)
 

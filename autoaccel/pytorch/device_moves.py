@@ -6,17 +6,14 @@ import ast
 import re
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import unpacks
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import Code
 from autoaccel.pytorch.tensor_creation import Creation, comes_from_factory, creation
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Definition
 
 _PARAMETERS = {
     "to": ("device", "dtype", "non_blocking", "copy"),

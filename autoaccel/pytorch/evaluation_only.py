@@ -6,19 +6,15 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel.pytorch.evaluation_passes import evaluations
 from autoaccel.pytorch.forwards import forward_calls
 from autoaccel.pytorch.gradients import sets_grad_mode
-from autoaccel.pytorch.loader_loops import loader_loops
+from autoaccel.pytorch.loader_loops import LoaderLoop, loader_loops
 from autoaccel.pytorch.step_effects import Effect, effects
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.pytorch.loader_loops import LoaderLoop
 
 _TRAINS = re.compile(
     r"\bbackward\b|autograd\.(?!Variable)|autograd +import +(?!Variable *(?:#|as\b|$))|\boptim\b|zero_grad"

@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once_all
@@ -28,9 +28,6 @@ from autoaccel.pytorch.gradients import (
 )
 from autoaccel.pytorch.graph_requirement import needs_graph
 from autoaccel.pytorch.hidden_gradients import hidden_gradient_uses, reason_of
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 _NAMED = re.compile(
     r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test|tester|testing|predict|prediction|infer|inference)(_|$|\d)"

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import lineage
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.completeness import Answer, CallSite
+from autoaccel.dataflow.completeness import Answer, CallSite, ScriptNode
 from autoaccel.dataflow.syntax_index import Function, last_name
 from autoaccel.library_models.python_names import CONSTRUCTORS, PROPERTIES
 from autoaccel.pytorch.loader_calls import repeats
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.completeness import ScriptNode
 
 
 def runs_within(

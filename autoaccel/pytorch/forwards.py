@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import instance_kind
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
 from autoaccel.pytorch.gradients import (
@@ -14,10 +14,6 @@ from autoaccel.pytorch.gradients import (
     in_grad_mode,
     sets_grad_mode,
 )
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-
 
 WITHOUT_PARAMETERS = frozenset(
     f"torch.nn.{name}"

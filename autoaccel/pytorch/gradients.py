@@ -6,17 +6,14 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_name
 from autoaccel.library_models.graph_operations import DIFFERENTIATING, GRADIENT_HOOKS
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.completeness import ScriptNode
 
 GRAD_OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
 _GRAD_OFF_NAME = re.compile(r"(^|_)(no_?grad|inference_mode)", re.IGNORECASE)

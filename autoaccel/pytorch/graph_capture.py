@@ -10,13 +10,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.query import once
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 REASON: Final = "the script captures CUDA graphs itself"
 _CAPTURES = re.compile(r"^torch\.cuda\.(graphs\.)?(graph|CUDAGraph|make_graphed_callables)$")

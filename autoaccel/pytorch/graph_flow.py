@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import is_bound
 from autoaccel.analysis.callables import called_name, functions_of, lambdas_of
 from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.name_lookups import reads_any_name, runs_text
 from autoaccel.analysis.rebound_names import is_handed_on
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_values, may_be_passed_for, positional
 from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.graph_operations import ENDING_BUILTINS, ENDING_METHODS, SHOWING_METHODS
 from autoaccel.library_models.python_names import CONTAINERS
@@ -37,10 +38,6 @@ from autoaccel.pytorch.object_references import (
     property_name,
 )
 from autoaccel.pytorch.special_methods import overloads, sets_by_method
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Definition
 
 _MODELS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION})
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from autoaccel.analysis.callables import called_name
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.library_models.graph_operations import COPYING_METHODS
 from autoaccel.library_models.in_place_operations import gives_new_memory
 from autoaccel.pytorch.graph_states import UNFOLLOWED, CallStack, GraphNeeded, calls_in, push_call
 from autoaccel.pytorch.object_references import possible_classes
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Definition
 
 TENSORS = frozenset({Kind.TENSOR, Kind.PARAMETER, Kind.BATCH})
 STORES = frozenset({"__dict__", "_buffers", "_parameters", "_modules", "__slots__"})

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.callables import called_name
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import is_constant, last_name
 from autoaccel.library_models.python_names import CONTAINERS
 from autoaccel.pytorch.kept_state import is_layer_weight
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Definition
-
 
 MAY_HOLD = (None, Kind.SEQUENCE, Kind.MAPPING)
 

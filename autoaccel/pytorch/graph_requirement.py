@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_values import returned
 from autoaccel.analysis.callables import called_name, functions_of
 from autoaccel.analysis.classes import instance_kind, lineage
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Incomplete
@@ -29,9 +29,6 @@ from autoaccel.pytorch.implicit_calls import implicit_callees
 from autoaccel.pytorch.kept_generators import goes_on_with_graph
 from autoaccel.pytorch.kept_state import reads_of_computed_weights, stored_values
 from autoaccel.pytorch.object_references import connected_files, property_name
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 Seen = dict[ast.AST, bool]
 """The functions that were entered, and whether they compute anything that carries a graph."""

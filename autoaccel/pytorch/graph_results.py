@@ -8,9 +8,9 @@ nobody can follow.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.attribute_values import attribute_of
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.library_models.graph_operations import (
     ENDING_ATTRIBUTES,
@@ -24,9 +24,6 @@ from autoaccel.library_models.graph_operations import (
 )
 from autoaccel.pytorch.gradients import asks, is_backward
 from autoaccel.pytorch.graph_states import UNFOLLOWED, GraphNeeded
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 
 def of_attribute(script: Script, node: ast.Attribute, held: bool) -> bool | None:

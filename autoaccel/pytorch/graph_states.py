@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.completeness import Incomplete
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 UNFOLLOWED = "what becomes of it cannot be followed"
 

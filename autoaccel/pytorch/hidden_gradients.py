@@ -11,27 +11,24 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from autoaccel.analysis.attribute_values import attribute_of
 from autoaccel.analysis.callables import called_name, functions_of
 from autoaccel.analysis.classes import instance_kind, lineage
 from autoaccel.analysis.imported_names import imported
 from autoaccel.analysis.name_lookups import named_member
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Incomplete, ScriptNode
 from autoaccel.dataflow.query import fixpoint
-from autoaccel.dataflow.syntax_index import last_name
+from autoaccel.dataflow.syntax_index import Function, last_name
 from autoaccel.library_models.graph_operations import keeps_nothing
 from autoaccel.library_models.python_names import CONSTRUCTORS, NAMESPACES, PLAIN_DECORATORS, PROPERTIES
 from autoaccel.pytorch.gradients import sets_grad_mode, trains
 from autoaccel.pytorch.implicit_calls import iterated_values
 from autoaccel.pytorch.object_references import connected_files
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.syntax_index import Function
 
 _MADE = CONSTRUCTORS | {"__init_subclass__"}  # entered by the name of their class
 _ITERATED = frozenset({"__iter__", "__next__", "__getitem__", "__len__"})

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
-from autoaccel.dataflow.definitions import STAR
+from autoaccel.dataflow.definitions import STAR, Definition
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.library_models.python_names import CONTAINERS
 from autoaccel.pytorch.loader_inputs import MAYBE_SAME, NEW_MEMORY, same_memory
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Definition
-
 
 _OF_CONTAINERS = frozenset("get pop setdefault copy popitem".split())
 HOLDING = CONTAINERS | {"next", "filter"}

@@ -11,9 +11,9 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import is_bound
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
 from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.dataflow.completeness import Answer, Incomplete, ScriptNode
@@ -26,10 +26,7 @@ from autoaccel.library_models.tensor_operations import METHODS, STORING
 from autoaccel.pytorch.batches import changed_in_place
 from autoaccel.pytorch.host_memory import HOLDING, before_additions, comes_around, is_sum, memory
 from autoaccel.pytorch.loader_inputs import made_of
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.pytorch.loader_loops import BatchTransfer
+from autoaccel.pytorch.loader_loops import BatchTransfer
 
 _CALLED = frozenset({"map", "starmap", "apply", "tree_map", "setattr"})
 _MAPPING = frozenset({"map", "starmap", "tree_map"})

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.name_lookups import mentions
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
 from autoaccel.dataflow.query import once
 from autoaccel.library_models.python_names import CONSTRUCTORS
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 ScriptFunction = tuple["Script", ast.FunctionDef | ast.Lambda]
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.bounds import OPERANDS
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Definition
+from autoaccel.dataflow.definitions import Definition
 
 
 def integral(script: Script, expression: ast.expr, depth: int = 0) -> bool:

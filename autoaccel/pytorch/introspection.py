@@ -9,15 +9,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.name_lookups import MODULES_AT_RUN_TIME
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.python_names import TEXT_RUNNERS
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 _TESTS = frozenset({"isinstance", "issubclass"})
 _TYPES_AT_RUN_TIME = re.compile(

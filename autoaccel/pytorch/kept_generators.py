@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.callables import called_name
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.library_models.python_names import CONTAINER_CHANGES
 from autoaccel.pytorch.kept_state import may_carry_graph, stored_values
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Definition
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _READ_AT_ONCE = frozenset("list tuple set frozenset dict sorted sum any all min max next".split())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.imported_names import imported
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.library_models.graph_operations import (
     ENDING_ATTRIBUTES,
     ENDING_BUILTINS,
@@ -20,10 +21,6 @@ from autoaccel.library_models.graph_operations import (
     keeps_nothing,
 )
 from autoaccel.pytorch.object_references import attribute_reads, connected_files
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Definition
 
 _WITHOUT_GRAPH = frozenset(
     {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DEVICE, Kind.DTYPE, Kind.ARRAY, Kind.MODULE, Kind.OPTIMIZER}

@@ -5,16 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.keyword_arguments import mapping_items, mapping_keys
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.library_models.library_values import LOADER_CLASSES
 from autoaccel.pytorch.loader_loops import loader_loops
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 POSITIONS = """dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout
 worker_init_fn multiprocessing_context generator""".split()

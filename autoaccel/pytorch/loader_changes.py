@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, lineage
-from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.analysis.script import Script
+from autoaccel.dataflow.abstract_values import ClassRef, Kind
 from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.query import once
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.changing_calls import (
@@ -32,13 +33,8 @@ from autoaccel.pytorch.changing_calls import (
 from autoaccel.pytorch.execution_order import extents_of, in_body, runs_after, runs_within
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls, repeats
 from autoaccel.pytorch.loader_inputs import ALL, IN_WORKERS, LoaderInputs
+from autoaccel.pytorch.loader_loops import LoaderLoop
 from autoaccel.pytorch.order_generators import shares_generator
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.abstract_values import ClassRef
-    from autoaccel.dataflow.completeness import ScriptNode
-    from autoaccel.pytorch.loader_loops import LoaderLoop
 
 _ORDER = frozenset(ALL) - frozenset(IN_WORKERS)
 _CONTAINERS = frozenset({Kind.SEQUENCE, Kind.MAPPING, Kind.ARRAY})

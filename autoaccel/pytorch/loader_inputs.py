@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, lineage
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
-from autoaccel.dataflow.definitions import ElementPath
+from autoaccel.dataflow.definitions import Definition, ElementPath
 from autoaccel.dataflow.value_parts import part
 from autoaccel.library_models.tensor_operations import LOSSES, METHODS, PRODUCTS
 from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
 from autoaccel.pytorch import datasets
+from autoaccel.pytorch.loader_calls import LoaderCall
 from autoaccel.pytorch.parameter_holders import has_parameters
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Definition
-    from autoaccel.pytorch.loader_calls import LoaderCall
 
 IN_WORKERS = ("dataset", "collate_fn", "worker_init_fn")
 ALL = (*IN_WORKERS, "sampler", "batch_sampler", "generator")

@@ -5,17 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from autoaccel.analysis.iteration_wrappers import wrapped_argument
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.definitions import STAR, Definition, ElementPath
 from autoaccel.dataflow.query import once_all
 from autoaccel.dataflow.syntax_index import position
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 Method = Literal["to", "cuda", "type"]
 _WIDENING = frozenset({"to", "cuda", "type"})

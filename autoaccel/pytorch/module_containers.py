@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import class_info, lineage
-from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.analysis.script import Script
+from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.abstract_values import ClassRef
 
 _LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ModuleDict"})
 _UNSEEN = Value(Kind.UNKNOWN)

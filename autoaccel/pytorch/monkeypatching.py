@@ -10,15 +10,12 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 from functools import cache
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.qualified_names import canonical
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch.introspection import line_of, names_a_type
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 _SETTERS = frozenset({"setattr", "delattr", "patch", "object", "setitem", "dict"})
 _READERS = frozenset({"hasattr", "getattr"})

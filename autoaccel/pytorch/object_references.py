@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import external_lineage, lineage
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import NONE, Kind
 from autoaccel.dataflow.completeness import CallSite, Incomplete
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.syntax_index import last_name
+from autoaccel.dataflow.syntax_index import Function, last_name
 from autoaccel.library_models.python_names import METHOD_DECORATORS, PROPERTIES
 from autoaccel.pytorch.gradients import sets_grad_mode
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.syntax_index import Function
 
 _CLOSED = frozenset(
     {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.ARRAY, Kind.DEVICE, Kind.DTYPE}

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import once
 from autoaccel.pytorch.changing_calls import UNCHANGED, is_library, makes_order
 from autoaccel.pytorch.loader_calls import loader_calls
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Definition
 
 
 @once

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import class_info, external_lineage, lineage
-from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.analysis.script import Script
+from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.pytorch.forwards import WITHOUT_PARAMETERS
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.abstract_values import ClassRef
 
 
 def has_parameters(value: Value, seen: frozenset[ast.AST] = frozenset()) -> bool:

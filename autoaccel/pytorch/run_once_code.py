@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
+from autoaccel.analysis.script import Script
 
 
 def runs_once(script: Script, node: ast.AST, seen: frozenset[ast.AST] = frozenset()) -> bool:

@@ -6,9 +6,9 @@ import ast
 import enum
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import class_info
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.child_nodes import children
@@ -18,9 +18,6 @@ from autoaccel.library_models.graph_operations import DIFFERENTIATING
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import METHODS, STORING
 from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 
 class Effect(enum.Flag):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.syntax_index import is_constant
@@ -14,9 +14,6 @@ from autoaccel.library_models.tensor_operations import DRAWING, DRAWING_IN_PLACE
 from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel.pytorch.integers import integral
 from autoaccel.pytorch.tensor_type_aliases import changes_default, tensor_type
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 _FACTORIES = FILLING | ROUNDED | DRAWING
 FOLDING = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.eye"})

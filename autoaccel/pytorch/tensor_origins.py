@@ -10,13 +10,14 @@ from __future__ import annotations
 import ast
 import enum
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.callables import called_name
 from autoaccel.analysis.rebound_names import rebound_names
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_values, unpacks
 from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import fixpoint, once
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.library_models.graph_operations import ENDING_METHODS
@@ -26,10 +27,6 @@ from autoaccel.pytorch import datasets
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.object_references import all_callers, connected_files
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Definition
 
 
 class Origin(enum.IntEnum):

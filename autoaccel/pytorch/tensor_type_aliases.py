@@ -9,14 +9,11 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.edits import AddImport, Code, InsertAfter
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Definition
 
 _TYPE = re.compile(r"^torch\.(cuda\.)?(Float|Double|Half|BFloat16|Long|Int|Short|Char|Byte|Bool)?Tensor$")
 _DEFAULTS = re.compile(r"\bset_default_(dtype|tensor_type|device)\b")

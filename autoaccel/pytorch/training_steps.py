@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import once
@@ -18,9 +18,6 @@ from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.pytorch.gradients import backward_or_step_calls, is_backward, is_optimizer_step
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 ScopeNode = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 

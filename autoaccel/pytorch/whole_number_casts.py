@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.library_models.tensor_operations import ROUNDED
 from autoaccel.pytorch.integers import integral
 from autoaccel.pytorch.tensor_creation import Creation, bounds, integral_range, number
 from autoaccel.pytorch.tensor_type_aliases import tensor_type
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 _CUT_OFF = "whole numbers are cut off where the device may round differently"
 _MAY_NOT_FIT = "a cast to whole numbers of what may not fit them gives others on the device"

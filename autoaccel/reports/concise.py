@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
-from autoaccel.reports.context import shown
-
-if TYPE_CHECKING:
-    from autoaccel.reports.context import Context
-    from autoaccel.rewriting.record import Record, Report
+from autoaccel.reports.context import Context, shown
+from autoaccel.rewriting.record import Record, Report
 
 
 def render(reports: Sequence[Report], context: Context) -> str:

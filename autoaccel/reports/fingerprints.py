@@ -5,13 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.syntax_index import split_lines
-
-if TYPE_CHECKING:
-    from autoaccel.reports.context import Context
-    from autoaccel.rewriting.record import Record, Report
+from autoaccel.reports.context import Context
+from autoaccel.rewriting.record import Record, Report
 
 _MOST_LINES = 20  # of a finding that spans a whole loop: what is inside changes, and it stays the same finding
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-if TYPE_CHECKING:
-    from autoaccel.reports.context import Context
-    from autoaccel.rewriting.record import Report
+from autoaccel.reports.context import Context
+from autoaccel.rewriting.record import Report
 
 DEFAULT = "full"
 

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 from autoaccel.dataflow.syntax_index import split_lines
 from autoaccel.reports.concise import headline
-from autoaccel.reports.context import shown
+from autoaccel.reports.context import Context, shown
 from autoaccel.reports.excerpt import excerpt
-from autoaccel.rewriting.record import AMONG_IMPORTS
-
-if TYPE_CHECKING:
-    from autoaccel.reports.context import Context
-    from autoaccel.rewriting.record import Record, Report
+from autoaccel.rewriting.record import AMONG_IMPORTS, Record, Report
 
 
 def render(reports: Sequence[Report], context: Context) -> str:

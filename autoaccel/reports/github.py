@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from autoaccel.reports.context import reasons
-
-if TYPE_CHECKING:
-    from autoaccel.reports.context import Context
-    from autoaccel.rewriting.record import Record, Report
+from autoaccel.reports.context import Context, reasons
+from autoaccel.rewriting.record import Record, Report
 
 
 def render(reports: Sequence[Report], context: Context) -> str:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from autoaccel.reports.context import reasons
+from autoaccel.reports.context import Context, reasons
 from autoaccel.reports.fingerprints import digest, fingerprints
 from autoaccel.reports.json import dumped
-
-if TYPE_CHECKING:
-    from autoaccel.reports.context import Context
-    from autoaccel.rewriting.record import Report
+from autoaccel.rewriting.record import Report
 
 
 def render(reports: Sequence[Report], context: Context) -> str:

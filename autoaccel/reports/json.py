@@ -7,14 +7,10 @@ import enum
 import json
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from autoaccel.reports.context import reasons
-from autoaccel.rewriting.record import Range
-
-if TYPE_CHECKING:
-    from autoaccel.reports.context import Context
-    from autoaccel.rewriting.record import Record, Report, TextEdit
+from autoaccel.reports.context import Context, reasons
+from autoaccel.rewriting.record import Range, Record, Report, TextEdit
 
 
 def render(reports: Sequence[Report], context: Context) -> str:

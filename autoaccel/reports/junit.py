@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from autoaccel.reports.context import reasons
-
-if TYPE_CHECKING:
-    from autoaccel.reports.context import Context
-    from autoaccel.rewriting.record import Report
+from autoaccel.reports.context import Context, reasons
+from autoaccel.rewriting.record import Report
 
 # XML has no place for these, escaped or not.
 _UNSPEAKABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

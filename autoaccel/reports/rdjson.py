@@ -6,16 +6,13 @@ https://github.com/reviewdog/reviewdog/tree/master/proto/rdf: lines and columns 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autoaccel import HOME
 from autoaccel.dataflow.syntax_index import split_lines
-from autoaccel.reports.context import reasons
+from autoaccel.reports.context import Context, reasons
 from autoaccel.reports.json import dumped
-
-if TYPE_CHECKING:
-    from autoaccel.reports.context import Context
-    from autoaccel.rewriting.record import Range, Record, Report
+from autoaccel.rewriting.record import Range, Record, Report
 
 
 def render(reports: Sequence[Report], context: Context) -> str:

@@ -6,12 +6,9 @@ import json
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
+from autoaccel.config.refusals import Refusal
 from autoaccel.rewriting.rule import Rule
-
-if TYPE_CHECKING:
-    from autoaccel.config.refusals import Refusal
 
 _CODE_HEADINGS = ("Before:", "After:")
 # Where a tier is the rule's usual one: single findings may be less exact, and say so.

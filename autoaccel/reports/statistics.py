@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 from autoaccel.reports.json import dumped
-
-if TYPE_CHECKING:
-    from autoaccel.rewriting.record import Record, Report
+from autoaccel.rewriting.record import Record, Report
 
 _Rule = tuple[str, str]
 

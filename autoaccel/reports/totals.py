@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
 from autoaccel.reports import concise
 from autoaccel.reports.counting import by_tier, counted
-
-if TYPE_CHECKING:
-    from autoaccel.rewriting.record import Record, Report
+from autoaccel.rewriting.record import Record, Report
 
 
 def in_order(reports: Iterable[Report]) -> list[Report]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from autoaccel.edits import (
     AddArguments,
@@ -25,10 +24,8 @@ from autoaccel.edits import (
     WrapStatements,
 )
 from autoaccel.rewriting import imports
+from autoaccel.rewriting.places import Places, Position
 from autoaccel.rewriting.record import AMONG_IMPORTS
-
-if TYPE_CHECKING:
-    from autoaccel.rewriting.places import Places, Position
 
 _LONG = 80  # characters of code that still read well in a line of words
 _MOST_PLACES = 6  # that are named one by one

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.syntax_index import is_constant
@@ -34,9 +34,6 @@ from autoaccel.pytorch.arrays import is_fresh, is_read_only, resizing
 from autoaccel.pytorch.device_moves import is_moved
 from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
 from autoaccel.rewriting.rule import Rule
-
-if TYPE_CHECKING:
-    from autoaccel.analysis import Script
 
 RULE = Rule(
     code="AA102",

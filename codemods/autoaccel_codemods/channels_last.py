@@ -28,8 +28,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis import Script
+from autoaccel.dataflow.abstract_values import ClassRef, Value
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import Code, Edit, Finding, InsertAfter, InsertBefore, Skipped, Tier
@@ -39,10 +40,6 @@ from autoaccel.pytorch.mentions_in_reach import mention_in_reach
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.compile.blockers import model_classes, of_file
 from autoaccel_codemods.compile.trained_models import TrainedModel, end_of_setup, trained_models
-
-if TYPE_CHECKING:
-    from autoaccel.analysis import Script
-    from autoaccel.dataflow.abstract_values import ClassRef, Value
 
 RULE = Rule(
     code="AA701",

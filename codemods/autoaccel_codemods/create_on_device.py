@@ -28,8 +28,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.edits import AddArguments, Code, Edit, Finding, RemoveStatement, Replace, Skipped, Tier
@@ -40,9 +40,6 @@ from autoaccel.pytorch.tensor_creation import FOLDING, Creation, creation, is_pl
 from autoaccel.pytorch.tensor_type_aliases import ChosenType, changes_default, chosen_type, tensor_type
 from autoaccel.pytorch.whole_number_casts import undefined_cast
 from autoaccel.rewriting.rule import Rule
-
-if TYPE_CHECKING:
-    from autoaccel.analysis import Script
 
 RULE = Rule(
     code="AA101",

@@ -23,17 +23,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis import Script
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.edits import Finding, Skipped, Tier
 from autoaccel.pytorch import backend_settings, graph_capture
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.channels_last import convolves
 from autoaccel_codemods.compile.trained_models import trained_models
-
-if TYPE_CHECKING:
-    from autoaccel.analysis import Script
 
 RULE = Rule(
     code="AA702",

@@ -21,14 +21,11 @@ After:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis import Script
 from autoaccel.edits import Finding, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.distribute.distributed_models import findings
-
-if TYPE_CHECKING:
-    from autoaccel.analysis import Script
 
 RULE = Rule(
     code="AA802",

@@ -24,16 +24,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from autoaccel.analysis import Script
 from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import Code, Finding, InsertBefore, Skipped, Tier
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.rewriting.rule import Rule
-
-if TYPE_CHECKING:
-    from autoaccel.analysis import Script
 
 RULE = Rule(
     code="AA803",

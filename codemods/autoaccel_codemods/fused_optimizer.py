@@ -23,16 +23,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis import Script
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
 from autoaccel.pytorch import graph_capture
 from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
 from autoaccel.rewriting.rule import Rule
-
-if TYPE_CHECKING:
-    from autoaccel.analysis import Script
 
 RULE = Rule(
     code="AA602",

@@ -26,8 +26,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis import Script
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.edits import Finding, Skipped, Tier
@@ -35,9 +35,6 @@ from autoaccel.pytorch import backend_settings, graph_capture
 from autoaccel.pytorch.training_steps import training_steps
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods import autocast
-
-if TYPE_CHECKING:
-    from autoaccel.analysis import Script
 
 RULE = Rule(
     code="AA303",

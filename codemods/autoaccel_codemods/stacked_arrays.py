@@ -23,17 +23,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis import Script
 from autoaccel.edits import AddImport, Code, Edit, Finding, Replace, Skipped, Tier
 from autoaccel.pytorch.arrays import array_elements, may_be_empty, only_last_axis_empty, resizing
 from autoaccel.pytorch.device_moves import is_moved
 from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
 from autoaccel.pytorch.tensor_type_aliases import tensor_type
 from autoaccel.rewriting.rule import Rule
-
-if TYPE_CHECKING:
-    from autoaccel.analysis import Script
 
 RULE = Rule(
     code="AA104",

@@ -23,15 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from autoaccel.config import did_you_mean
 from autoaccel.edits import Comment, EditComment, Finding, Skipped, Tier
 from autoaccel.rewriting.rule import Rule
-from autoaccel.rewriting.suppression import NOQA, ON, Selector, Suppression, without
-
-if TYPE_CHECKING:
-    from autoaccel.rewriting.suppression import Account, Mention
+from autoaccel.rewriting.suppression import NOQA, ON, Account, Mention, Selector, Suppression, without
 
 RULE = Rule(
     code="AA901",

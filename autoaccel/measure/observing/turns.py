@@ -16,14 +16,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autoaccel.measure.observing.messages import Message
-from autoaccel.measure.observing.observation import Observer
+from autoaccel.measure.observing.observation import Batch, Observation, Observer
 from autoaccel.measure.observing.run_record import FAILED, FINISHED, STOPPED, Failure
-
-if TYPE_CHECKING:
-    from autoaccel.measure.observing.observation import Batch, Observation
 
 WAITING = "waiting"
 

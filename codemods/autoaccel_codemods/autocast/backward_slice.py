@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import walk_scope
 from autoaccel.pytorch.step_effects import Effect, call_effects, effects, may_run_model
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.pytorch.training_steps import Backward
+from autoaccel.pytorch.training_steps import Backward
 
 _MUTATORS = frozenset("append extend insert update add setdefault appendleft push".split())
 _OBJECTS = (Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER, Kind.DATASET, Kind.LOSS_FUNCTION, Kind.SCHEDULER)

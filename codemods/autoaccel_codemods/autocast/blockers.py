@@ -6,20 +6,17 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis import name_lookups
 from autoaccel.analysis.classes import external_lineage
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant
 from autoaccel.library_models.graph_operations import GRADIENT_HOOKS
 from autoaccel.pytorch import implicit_calls
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects, reads_gradient
 from autoaccel_codemods.autocast import skip_reasons
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.completeness import ScriptNode
 
 Problem = tuple[ast.AST, str]
 

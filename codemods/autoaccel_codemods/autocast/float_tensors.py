@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, lineage
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.definitions import STAR, Definition, ElementPath
 from autoaccel.library_models.tensor_operations import (
@@ -19,10 +19,6 @@ from autoaccel.pytorch import implicit_calls, module_containers
 from autoaccel_codemods.autocast.gradient_uses import is_differentiated, takes_gradients
 from autoaccel_codemods.autocast.operation_content import of_library, of_method, of_module
 from autoaccel_codemods.autocast.tensor_content import NO_TENSOR_KINDS, Content, join, mixed, present
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-
 
 # Parts of what models of libraries return that are decimals by their documentation.
 _OUTPUTS = frozenset("logits loss last_hidden_state pooler_output image_embeds text_embeds".split())

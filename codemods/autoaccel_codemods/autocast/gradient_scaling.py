@@ -5,22 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.pytorch.gradients import backward_or_step_calls, is_backward, is_optimizer_step
 from autoaccel.pytorch.step_effects import Effect, effects, gradient_reads
-from autoaccel.pytorch.training_steps import common_name
+from autoaccel.pytorch.training_steps import OptimizerStep, ScopeNode, TrainingStep, common_name
 from autoaccel_codemods.autocast import optimized_parameters, skip_reasons
 from autoaccel_codemods.autocast.backward_slice import blocks
 from autoaccel_codemods.autocast.blockers import Problem
 from autoaccel_codemods.autocast.optimized_parameters import ParameterSource
 from autoaccel_codemods.autocast.optimizer_cycle import Awaited, CycleWalk, Happens
 from autoaccel_codemods.autocast.scaler_creation import ScalerCreation, scaler_creations
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.pytorch.training_steps import OptimizerStep, ScopeNode, TrainingStep
 
 _OF_OPTIMIZERS = frozenset(  # methods of every optimizer, or of a list or table of them
     """step zero_grad state_dict load_state_dict add_param_group register_step_pre_hook register_step_post_hook

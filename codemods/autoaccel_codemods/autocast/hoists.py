@@ -5,12 +5,9 @@ from __future__ import annotations
 import ast
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.pytorch.step_effects import Effect, call_effects
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 
 @dataclass(frozen=True, slots=True, eq=False)

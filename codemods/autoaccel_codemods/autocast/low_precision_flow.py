@@ -13,10 +13,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import LOW, METHODS, NO_TENSOR_BUILTINS, STORING
 from autoaccel.pytorch import implicit_calls, module_containers
@@ -26,14 +28,9 @@ from autoaccel_codemods.autocast.blockers import Problem, problem_at
 from autoaccel_codemods.autocast.call_flow import TORCH
 from autoaccel_codemods.autocast.expression_flow import ITERATED
 from autoaccel_codemods.autocast.float_tensors import content
+from autoaccel_codemods.autocast.hoists import Hoist
 from autoaccel_codemods.autocast.storage_flow import CONTAINERS
 from autoaccel_codemods.autocast.tensor_content import Content
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.completeness import ScriptNode
-    from autoaccel_codemods.autocast.hoists import Hoist
-
 
 _OBJECTS = frozenset({Kind.MODULE, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.LOADER})
 # What these modules give takes over the precision of what goes in; weights of embeddings are looked up as they are.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.library_models.tensor_operations import (
@@ -20,9 +20,6 @@ from autoaccel.library_models.tensor_operations import (
 from autoaccel.library_models.tensor_views import PIECES
 from autoaccel.pytorch import module_containers
 from autoaccel_codemods.autocast.tensor_content import NO_TENSOR_KINDS, Content, mixed, present
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 Read = Callable[[ast.expr, ElementPath], Content]
 """What (a part of) an operand holds."""

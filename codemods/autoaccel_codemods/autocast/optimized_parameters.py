@@ -5,19 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant
 from autoaccel.pytorch.gradients import is_optimizer_step
 from autoaccel.pytorch.step_effects import Effect, call_effects, gradient_reads
 from autoaccel.pytorch.training_steps import container
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Definition
 
 _THROUGH = frozenset("list tuple iter set sorted enumerate zip reversed dict chain from_iterable".split())
 _SAME_MODULE = frozenset("to cuda cpu float train".split())

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.child_nodes import children
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 Awaited = frozenset[int]  # what has not happened yet
 Happens = Callable[["Script", ast.AST, Awaited], Awaited]

@@ -11,24 +11,21 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.syntax_index import walk_scope
 from autoaccel.pytorch.gradients import sets_grad_mode
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.step_effects import Effect, call_effects, effects, is_sensitive, may_run_model
+from autoaccel.pytorch.training_steps import Backward, TrainingStep
 from autoaccel_codemods.autocast import skip_reasons, unsafe_operations
 from autoaccel_codemods.autocast.backward_slice import Slice, changed, variables
 from autoaccel_codemods.autocast.blockers import Problem
 from autoaccel_codemods.autocast.hoists import FreeNames, Hoist, is_conditional, names_for, whole_expression
 from autoaccel_codemods.autocast.sigmoid_bce import out_of_reach, sigmoid_arguments
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.completeness import ScriptNode
-    from autoaccel.pytorch.training_steps import Backward, TrainingStep
 
 _BY_CLASS = frozenset(f"torch.nn.{name}" for name in ("CrossEntropyLoss", "NLLLoss", "CTCLoss", "MultiMarginLoss"))
 _NEVER = Effect.BACKWARD | Effect.STEP | Effect.SAVES | Effect.YIELDS

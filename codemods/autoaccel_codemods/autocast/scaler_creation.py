@@ -5,17 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.definite_assignment import always_runs, is_bound, is_empty, last_binding, stands
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import position, walk_scope
+from autoaccel.pytorch.training_steps import OptimizerStep, ScopeNode, TrainingStep
 from autoaccel_codemods.autocast import skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.pytorch.training_steps import OptimizerStep, ScopeNode, TrainingStep
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.syntax_index import breadth_first, walk_scope
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 _SIGMOIDS = frozenset({"torch.sigmoid", "torch.nn.functional.sigmoid", "torch.special.expit"})
 

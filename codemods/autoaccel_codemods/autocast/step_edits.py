@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis import Script
 from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore, Replace, WrapStatements, literal
 from autoaccel.pytorch import device_expressions
-
-if TYPE_CHECKING:
-    from autoaccel.analysis import Script
-    from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep
-    from autoaccel_codemods.autocast.gradient_scaling import Scaling
-    from autoaccel_codemods.autocast.hoists import Hoist
-    from autoaccel_codemods.autocast.regions import Region, Regions
-    from autoaccel_codemods.autocast.scaler_creation import ScalerCreation
+from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep
+from autoaccel_codemods.autocast.gradient_scaling import Scaling
+from autoaccel_codemods.autocast.hoists import Hoist
+from autoaccel_codemods.autocast.regions import Region, Regions
+from autoaccel_codemods.autocast.scaler_creation import ScalerCreation
 
 
 class ScalerNames:

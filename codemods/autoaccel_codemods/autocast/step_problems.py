@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant
@@ -16,9 +16,6 @@ from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effec
 from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep, scope_of
 from autoaccel_codemods.autocast import blockers, skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 _CLIPPING = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_")
 _OWNERS = frozenset({Kind.TENSOR, Kind.BATCH, Kind.OPTIMIZER, Kind.PARAMETER})

@@ -5,21 +5,18 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import external_lineage
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.bounds import CASTS
 from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_name, walk_scope
 from autoaccel.library_models import autocast_operations
 from autoaccel.library_models.tensor_operations import NO_LOW_PRECISION_KERNELS, WRITING_ROWS
 from autoaccel_codemods.autocast import skip_reasons
 from autoaccel_codemods.autocast.blockers import PRECISION, SPARSE, Problem, is_custom_function, problem_at
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.completeness import ScriptNode
 
 _REMOVED = frozenset(f"torch.{name}" for name in "symeig eig solve lstsq".split())  # refused it as long as they were
 # What raises in a region when its operands differ in precision: autocast has no rule for it, on the CPU or on CUDA.

@@ -6,20 +6,17 @@ When a graph is replayed none of it is done, so there must be nothing.
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.python_names import BUILTINS, CONTAINER_CHANGES, CONTAINERS
 from autoaccel.library_models.tensor_operations import METHODS
 from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step.problems import DeclinedError
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Definition
-    from autoaccel_codemods.captured_step.region import Region
+from autoaccel_codemods.captured_step.region import Region
 
 _READS = frozenset("item tolist numpy cpu nonzero unique masked_select data_ptr record_stream".split())
 _MOVES = frozenset("to cuda xpu pin_memory".split())

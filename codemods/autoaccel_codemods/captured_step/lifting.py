@@ -6,22 +6,17 @@ import ast
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.definite_assignment import is_bound, is_made_by_calls
 from autoaccel.analysis.name_lookups import reads_any_name
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import position, split_lines, walk_scope
+from autoaccel.dataflow.syntax_index import Loop, position, split_lines, walk_scope
 from autoaccel.edits import Code, Edit, InsertBefore, RemoveStatement, literal
 from autoaccel.pytorch.introspection import name_looked_up
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step.problems import DeclinedError
-from autoaccel_codemods.captured_step.region import noted
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.syntax_index import Loop
-    from autoaccel_codemods.captured_step.region import Region
+from autoaccel_codemods.captured_step.region import Region, noted
 
 _PLAIN_NUMBERS = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING})
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import instance_kind, lineage
-from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.analysis.script import Script
+from autoaccel.dataflow.abstract_values import ClassRef, Kind
 from autoaccel.library_models.python_names import BUILTINS
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.abstract_values import ClassRef
 
 _PLAIN = (
     ast.Assign | ast.AugAssign | ast.Expr | ast.If | ast.Return | ast.Pass

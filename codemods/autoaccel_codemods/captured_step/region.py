@@ -6,21 +6,17 @@ import ast
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import walk_scope
+from autoaccel.dataflow.syntax_index import Loop, walk_scope
 from autoaccel.library_models.library_values import RUNNING_TOTALS
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
 from autoaccel.pytorch.step_effects import calls_model
+from autoaccel.pytorch.training_steps import ScopeNode, TrainingStep
 from autoaccel_codemods.captured_step.note_methods import only_notes
 from autoaccel_codemods.captured_step.problems import DeclinedError
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.syntax_index import Loop
-    from autoaccel.pytorch.training_steps import ScopeNode, TrainingStep
 
 _PLAIN = ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr
 _OWN_SCOPES = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp

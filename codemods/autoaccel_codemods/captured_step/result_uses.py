@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.library_models.graph_operations import ENDING_ATTRIBUTES, ENDING_FUNCTIONS, ENDING_METHODS
 from autoaccel.library_models.library_values import RUNNING_TOTALS
 from autoaccel.library_models.tensor_views import RESHAPING
+from autoaccel_codemods.captured_step.lifting import Lifted
 from autoaccel_codemods.captured_step.problems import DeclinedError
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel_codemods.captured_step.lifting import Lifted
 
 _CONVERTING = frozenset({"float", "int", "bool", "len"})
 _BARE_FIELD = re.compile(r"\{\w*\}")

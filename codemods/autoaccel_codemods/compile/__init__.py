@@ -31,8 +31,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis import Script
 from autoaccel.edits import AddDecorator, Code, Edit, Finding, InsertAfter, InsertBefore, Skipped, Tier
 from autoaccel.pytorch import graph_capture
 from autoaccel.pytorch.data_parallel import replicated
@@ -42,9 +42,6 @@ from autoaccel_codemods.compile.pure_functions import pure_functions
 from autoaccel_codemods.compile.step_count import steps_of_run
 from autoaccel_codemods.compile.trained_models import TrainedModel, end_of_setup, trained_models
 from autoaccel_codemods.compile.unused_submodules import idle_part
-
-if TYPE_CHECKING:
-    from autoaccel.analysis import Script
 
 RULE = Rule(
     code="AA401",

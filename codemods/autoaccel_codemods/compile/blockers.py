@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis import name_lookups
 from autoaccel.analysis.classes import lineage
-from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.analysis.script import Script
+from autoaccel.dataflow.abstract_values import ClassRef, Kind
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.graph_operations import FORWARD_HOOKS, GRADIENT_HOOKS
 from autoaccel_codemods.compile.small_modules import is_function, is_small
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.abstract_values import ClassRef
-    from autoaccel_codemods.compile.trained_models import TrainedModel
+from autoaccel_codemods.compile.trained_models import TrainedModel
 
 _HOOKS = FORWARD_HOOKS | GRADIENT_HOOKS | {"register_module_full_backward_hook"}
 _ELSEWHERE = ("torch.distributed.rpc.", "torch.distributed.fsdp.", "torch.quantization.")

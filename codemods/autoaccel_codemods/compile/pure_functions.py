@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.tensor_operations import DRAWING, DRAWING_IN_PLACE
 from autoaccel.pytorch.training_steps import training_scopes
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 _FEWEST = 4  # tensor operations worth fusing
 _IMPURE = DRAWING_IN_PLACE | frozenset(

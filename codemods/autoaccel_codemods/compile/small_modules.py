@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import class_info, lineage
-from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.analysis.script import Script
+from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.library_models.tensor_views import VIEWS
 from autoaccel.pytorch.forwards import WITHOUT_PARAMETERS
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.abstract_values import ClassRef
 
 _LAYERS = WITHOUT_PARAMETERS | frozenset(
     f"torch.nn.{name}"

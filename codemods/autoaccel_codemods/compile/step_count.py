@@ -10,27 +10,23 @@ import ast
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import is_bound
 from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.iteration_wrappers import wrapped_argument
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.bounds import CALLS_TO_STEP
 from autoaccel.dataflow.call_arguments import bind_argument
+from autoaccel.dataflow.definitions import Scope
+from autoaccel.dataflow.syntax_index import Function
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.device_expressions import precedes
 from autoaccel.pytorch.evaluation_passes import is_main_guard
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
 from autoaccel.pytorch.loader_loops import loader_loops
-from autoaccel.pytorch.training_steps import training_steps
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Scope
-    from autoaccel.dataflow.syntax_index import Function
-    from autoaccel.pytorch.training_steps import TrainingStep
-    from autoaccel_codemods.compile.trained_models import TrainedModel
+from autoaccel.pytorch.training_steps import TrainingStep, training_steps
+from autoaccel_codemods.compile.trained_models import TrainedModel
 
 _EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit", "builtins.exit", "builtins.quit"})
 _Loop = ast.For | ast.While | ast.AsyncFor

@@ -6,12 +6,13 @@ import ast
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, instance_kind, lineage
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import once_all
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch.evaluation_only import evaluation_forwards
@@ -23,10 +24,6 @@ from autoaccel.pytorch.gradients import (
 )
 from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.training_steps import training_scopes
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Definition
 
 _PREPARES = frozenset(
     """to cuda cpu xpu float half double bfloat16 apply load_state_dict requires_grad_ initialize init_weights

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
+from autoaccel.dataflow.definitions import Definition
 from autoaccel_codemods.compile.trained_models import TrainedModel, training_forwards
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Definition
 
 
 def idle_part(script: Script, model: TrainedModel) -> str | None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.query import once
 from autoaccel.edits import Code, Edit, Replace
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 _CLOCK: Final = re.compile(
     r"^(time\.(time|perf_counter|monotonic|process_time|thread_time|localtime|gmtime|strftime|ctime)(_ns)?"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.query import once
@@ -13,11 +14,8 @@ from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore, Replace, literal
 from autoaccel.pytorch.device_moves import device_move
 from autoaccel_codemods.captured_step.problems import DeclinedError
+from autoaccel_codemods.compile.trained_models import TrainedModel
 from autoaccel_codemods.distribute import early_draws
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel_codemods.compile.trained_models import TrainedModel
 
 _CHOOSES: Final = ("torch.device", "torch.accelerator.current_accelerator")
 _Binding = tuple[ast.stmt, ast.expr, ast.expr]

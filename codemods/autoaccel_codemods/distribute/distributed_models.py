@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.completeness import Incomplete
@@ -17,6 +18,7 @@ from autoaccel.pytorch import data_parallel, graph_capture
 from autoaccel.pytorch.gradients import backward_calls, calls_training
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach
+from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.compile.trained_models import (
     WRAPPERS,
@@ -26,10 +28,6 @@ from autoaccel_codemods.compile.trained_models import (
     training_forwards,
 )
 from autoaccel_codemods.distribute import clock_conditions, device_join, file_effects
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.rewriting.rule import Rule
 
 _VERB: Final = "distribute"
 _SEVERAL: Final = re.compile(

@@ -5,14 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from autoaccel.analysis.script import Script
 from autoaccel.pytorch.forwards import is_module_method
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step.problems import DeclinedError
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 _DRAWS: Final = re.compile(
     r"^(?:(torch)\.(?:rand\w*|normal|bernoulli|multinomial|poisson|utils\.data\.random_split)|(numpy)\.random\.\w+"

@@ -5,13 +5,11 @@ from __future__ import annotations
 import ast
 import enum
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.syntax_index import is_constant
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 
 class FileCall(enum.Enum):

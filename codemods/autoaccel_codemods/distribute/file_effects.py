@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import is_constant, last_name
 from autoaccel.edits import Code, Edit, Replace, WrapStatements
@@ -13,9 +14,6 @@ from autoaccel.pytorch.gradients import calls_training
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.distribute.clock_conditions import is_timed
 from autoaccel_codemods.distribute.file_calls import FileCall, file_call, written_path
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 _FIRST: Final = "first"
 _PATH: Final = "path"

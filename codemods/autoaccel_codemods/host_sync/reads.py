@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.name_lookups import runs_text
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.pytorch.implicit_calls import hands_on_names
 from autoaccel.pytorch.introspection import name_looked_up
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel_codemods.host_sync.sums import Sum
+from autoaccel_codemods.host_sync.sums import Sum
 
 _CONVERTING = frozenset("print float int str round abs bool".split())
 # What is known to leave arithmetic to a number that it does not know.

@@ -5,15 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.library_models.library_values import RUNNING_TOTALS
 from autoaccel.pytorch.integers import integral
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.definitions import Definition
 
 _NO_TENSORS = (Kind.NUMBER, Kind.ARRAY, Kind.STRING, Kind.BOOL, Kind.MAPPING, Kind.SEQUENCE)
 

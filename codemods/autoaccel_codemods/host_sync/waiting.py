@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
@@ -15,10 +16,7 @@ from autoaccel.pytorch.batches import device_of
 from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.loader_loops import transfers
 from autoaccel_codemods.host_sync import reads
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel_codemods.host_sync.sums import Addition, Sum
+from autoaccel_codemods.host_sync.sums import Addition, Sum
 
 _READING = frozenset({"item", "tolist", "cpu", "numpy"})
 _CLOCKS = frozenset(

@@ -12,18 +12,15 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_values import returned
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ANY, NOTHING, Kind, Value, Values, any_item, item, union
 from autoaccel.dataflow.definitions import STAR
 from autoaccel.library_models.tensor_operations import INFORMATION, METHODS
 from autoaccel.pytorch.batches import changed_in_place, root
 from autoaccel.pytorch.host_memory import memory
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.pytorch.loader_calls import Iteration, LoaderCall
+from autoaccel.pytorch.loader_calls import Iteration, LoaderCall
 
 _DEFAULT = ("torch.utils.data.default_collate", "torch.utils.data.dataloader.default_collate")
 _ANEW = frozenset(

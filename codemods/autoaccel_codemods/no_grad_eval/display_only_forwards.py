@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch.evaluation_passes import EvaluationPass, evaluations
@@ -22,9 +22,6 @@ from autoaccel.pytorch.graph_requirement import needs_graph
 from autoaccel.pytorch.hidden_gradients import needs_gradients
 from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.training_steps import training_scopes, training_steps
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 # What takes a tensor and hands on no graph; all of torchvision's run under no_grad themselves.
 _SHOWN_BY = frozenset("torchvision.utils.save_image torchvision.utils.make_grid builtins.print builtins.len".split())

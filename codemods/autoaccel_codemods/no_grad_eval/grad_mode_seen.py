@@ -5,15 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis.script import Script
 from autoaccel.pytorch.forwards import forward_calls
 from autoaccel.pytorch.gradients import trains
 from autoaccel.pytorch.hidden_gradients import code_run_by
 from autoaccel.pytorch.object_references import connected_files
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 _ASKED = ("is_grad_enabled", "is_inference_mode_enabled")
 _INTROSPECTION = re.compile(

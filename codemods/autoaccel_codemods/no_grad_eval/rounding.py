@@ -15,16 +15,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import external_lineage, lineage
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.edits import Tier
 from autoaccel.pytorch.forwards import forward_calls
 from autoaccel.pytorch.kept_state import may_carry_graph
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 # In evaluation mode these take a fused path when no gradient is recorded: rounding and padded positions differ.
 _FUSED = frozenset(f"torch.nn.{name}" for name in ("TransformerEncoder", "TransformerEncoderLayer", "Transformer"))

@@ -8,10 +8,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import is_bound
 from autoaccel.analysis.classes import derived_classes
+from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, union
 from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.dataflow.definitions import STAR, ElementPath
@@ -20,9 +20,6 @@ from autoaccel.library_models.tensor_views import VIEW_METHODS
 from autoaccel.pytorch.batches import changed_in_place, root
 from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop, loader_loops, transfers
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
 
 # Methods that keep the values exactly, or convert them the same way on every device.
 _PLAIN_METHODS = VIEW_METHODS | frozenset("contiguous float long double int bool type to cuda".split())

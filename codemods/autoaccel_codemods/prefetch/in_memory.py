@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
 
-from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.analysis.script import Script
+from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.dataflow.bounds import TRANSFORMS
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.pytorch import datasets, device_expressions
@@ -13,10 +13,6 @@ from autoaccel.pytorch.forwards import forward_calls
 from autoaccel.pytorch.gradients import asks_for_gradients
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
 from autoaccel.pytorch.loader_loops import LoaderLoop
-
-if TYPE_CHECKING:
-    from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.abstract_values import ClassRef
 
 _LOADER = "torch.utils.data.DataLoader"
 _OWN_WAY = frozenset({"collate_fn", "multiprocessing_context", "prefetch_factor"})

@@ -5,20 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from autoaccel.analysis import Script
 from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch.batches import Target, device_of, is_repeatable
 from autoaccel.pytorch.device_expressions import precedes
-from autoaccel_codemods.prefetch.batch_reads import asks_type
-
-if TYPE_CHECKING:
-    from autoaccel.analysis import Script
-    from autoaccel.dataflow.definitions import Definition
-    from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop
-    from autoaccel_codemods.prefetch.batch_reads import BatchReads
+from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop
+from autoaccel_codemods.prefetch.batch_reads import BatchReads, asks_type
 
 
 def device_for(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[Target | None, str | None]:
