@@ -33,12 +33,12 @@ _MUTATORS = frozenset(
     """random.shuffle numpy.random.shuffle numpy.put numpy.place numpy.copyto numpy.putmask numpy.put_along_axis
     numpy.fill_diagonal heapq.heappush heapq.heappop heapq.heapify heapq.heapreplace heapq.heappushpop
     bisect.insort bisect.insort_left bisect.insort_right builtins.setattr builtins.delattr torch.utils.swap_tensors
-    operator.setitem operator.delitem""".split()
+    operator.setitem operator.delitem builtins.next""".split()
 )
 IN_PLACE_METHODS = frozenset(
     f"__{name}__"
     for name in """iadd isub imul imatmul itruediv ifloordiv imod ipow ilshift irshift iand ixor ior setitem
-    delitem""".split()
+    delitem setattr delattr""".split()
 )
 _OPERATORS = frozenset(f"operator.{name[2:-2]}" for name in IN_PLACE_METHODS) | {"operator.iconcat"}
 # Functions of NumPy by the position of `out`: behind their operands, and `axis` and `dtype` where they have these.

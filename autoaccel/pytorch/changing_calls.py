@@ -87,10 +87,11 @@ def is_unknown(script: Script, call: ast.Call) -> bool:
 
 
 def writes(script: Script, call: ast.Call) -> bool:
-    """Whether a call writes to its first argument: `rng.shuffle(order)`, a layer that works in place."""
+    """Whether a call writes to its first argument: `rng.shuffle(order)`, `object.__setattr__(data, "size", 2)`, a layer
+    that works in place."""
     if not call.args or isinstance(call.args[0], ast.Constant):
         return False
-    shuffles = isinstance(call.func, ast.Attribute) and call.func.attr == "shuffle"
+    shuffles = isinstance(call.func, ast.Attribute) and call.func.attr in ("shuffle", *IN_PLACE_METHODS)
     return shuffles or any(writes_to_input(value) for value in script.values(call.func))
 
 

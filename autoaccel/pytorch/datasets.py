@@ -288,6 +288,8 @@ def _writes(script: Script, node: ast.AST, method: ast.FunctionDef) -> bool:
             return any(_outlives(script, target, method) for target in targets) and not _opens(script, value)
         case ast.AugAssign(target=target):
             return _outlives(script, target, method)
+        case ast.Call(func=ast.Name(id="next"), args=[owner, *_]):
+            return _is_own(script, owner, method) or (isinstance(owner, ast.Name) and _is_outer(script, owner, method))
         case ast.Call(func=ast.Attribute(attr=attr, value=owner)) if attr in _CHANGES:
             return _is_own(script, owner, method) or (isinstance(owner, ast.Name) and _is_outer(script, owner, method))
         case _:

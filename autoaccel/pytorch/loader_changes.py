@@ -197,6 +197,8 @@ def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Scrip
                     changed = _is_change(inputs, file, node)
                 case ast.Attribute(value=owner, attr=attr) if inputs.includes(file, owner):
                     changed = inputs.reads(file, owner, attr)
+                case ast.Attribute(value=owner, attr=attr) if inputs.is_own(file, owner, attr):
+                    changed = True
                 case ast.Attribute(value=owner) | ast.Subscript(value=owner):
                     changed = inputs.touched(file, owner)
                 case _:

@@ -81,6 +81,8 @@ class LoaderInputs:
         """The attributes of the project's objects that hold values which are not known."""
         self.attributes: set[str] = set()
         """The attributes that this code reads, of whatever object."""
+        self.own: set[str] = set()
+        """Those that its methods read of their own object."""
         self.trained: str | None = None
         """Source text of something trained that this code reads."""
         self._seen: set[tuple[ast.AST, ElementPath]] = set()
@@ -109,10 +111,16 @@ class LoaderInputs:
                     if not file.inside(each.scope.node, function) and each.how not in ("import", "def", "class"):
                         self.names[each.scope.node, name.id] = file
                 self._pending.append((file, name, ()))
+        own = owner_name(file, function)
         for attribute in file.within(function, ast.Attribute):
             if isinstance(attribute.ctx, ast.Load):
                 self.attributes.add(attribute.attr)
+                if own is not None and isinstance(attribute.value, ast.Name) and attribute.value.id == own:
+                    self.own.add(attribute.attr)
                 self._pending.append((file, attribute, ()))
+                for value in file.values(attribute.value):
+                    if value.how == "module" and value.node is not None and value.script is not None:
+                        self.names[value.node, attribute.attr] = value.script
         for call in file.within(function, ast.Call):
             for other, callee in file.callees(call):
                 self._enter(other, callee)
@@ -298,7 +306,10 @@ class LoaderInputs:
         if all(value.kind in _IMMUTABLE for value in values):
             return False  # bound anew, which is found by its name
         scopes = {(each.scope.node, target.id) for each in definitions}
-        return not scopes.isdisjoint(self.held | self.names.keys()) or any(self._is_object(value) for value in values)
+        if not scopes.isdisjoint(self.held | self.names.keys()) or any(self._is_object(value) for value in values):
+            return True
+        unknown = any(value.kind is Kind.UNKNOWN for value in values)
+        return unknown and any(self._is_touched(where, each) for where, each in bound_to(file, definitions))
 
     def reads(self, file: Script, owner: ast.expr, attr: str) -> bool:
         """Whether batches may depend on this attribute of one of them."""
@@ -324,20 +335,33 @@ class LoaderInputs:
         return False
 
     def _is_touched(self, file: Script, expression: ast.expr) -> bool:
-        """The same for an object as it is written here."""
-        attr: str | None = None
-        while True:
-            if self.includes(file, expression):
-                return attr is None or self.reads(file, expression, attr)
-            match expression:
-                case ast.Attribute(value=inner, attr=attr):
-                    expression = inner
+        """The same for an object as it is written here, or as what a name was bound to is written there."""
+        places: list[tuple[Script, ast.expr, str | None]] = [(file, expression, None)]
+        for where, each, attr in places:
+            if self.includes(where, each):
+                if attr is None or self.reads(where, each, attr):
+                    return True
+                continue
+            found: list[tuple[Script, ast.expr, str | None]] = []
+            match each:
+                case ast.Attribute(value=inner, attr=name):
+                    if self.is_own(where, inner, name):
+                        return True
+                    found = [(where, inner, name)]
                 case ast.Subscript(value=inner):
-                    expression = inner
+                    found = [(where, inner, attr)]
                 case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in _VIEWS:
-                    expression = inner
-                case _:
-                    return False
+                    found = [(where, inner, attr)]
+                case ast.Call(func=ast.Name(id="vars"), args=[inner]):
+                    found = [(where, inner, "__dict__")]
+                case ast.Name() if Kind.UNKNOWN in where.values(each).kinds:
+                    found = [(other, value, attr) for other, value in bound_to(where, where.definitions(each))]
+            places.extend(place for place in found if place not in places)
+        return False
+
+    def is_own(self, file: Script, owner: ast.expr, attr: str) -> bool:
+        """Whether an attribute of who knows what may be one that this code reads of its own object."""
+        return attr in self.own and attr not in _OF_TENSORS and Kind.UNKNOWN in file.values(owner).kinds
 
 
 def same_memory(value: Value) -> Iterator[ast.expr]:
@@ -351,6 +375,22 @@ def same_memory(value: Value) -> Iterator[ast.expr]:
             yield owner
         case ast.For(iter=owner) | ast.comprehension(iter=owner):
             yield owner
+
+
+def owner_name(file: Script, function: ast.AST) -> str | None:
+    """What a method calls its own object."""
+    if not isinstance(function, ast.FunctionDef) or not isinstance(file.parent(function), ast.ClassDef):
+        return None
+    return function.args.args[0].arg if function.args.args else None
+
+
+def bound_to(file: Script, definitions: Iterable[Definition]) -> Iterator[tuple[Script, ast.expr]]:
+    """What a name stands for, or is a part of, where it comes from: through arguments and `a = b`."""
+    for each in definitions:
+        if each.how == "param":
+            yield from arguments_for(file, each.scope.node, each.name)
+        elif each.value is not None and each.how in ("assign", "walrus", "with"):
+            yield file, each.value
 
 
 def made_of(file: Script, expression: ast.expr) -> list[ast.expr]:
