@@ -97,6 +97,8 @@ def _callers_among(
     made = cls if wanted != (getattr(function, "name", None),) and isinstance(cls, ast.ClassDef) else function
     if (decorator := decorators.keeping(script, made)) is not None:
         missing = missing or f"`@{script.source(decorator)}` may hand it to others, which call it"
+    if isinstance(cls, ast.ClassDef) and (wrapper := decorators.wrapping_methods(script.class_ref(cls))) is not None:
+        missing = missing or f"`{wrapper}` may put something else in its place, which calls it"
     instance = isinstance(cls, ast.ClassDef) and wanted[0] in ("forward", "__call__")
     for other, call in calls:
         enters = _enters(other, call, function, cls)

@@ -1,4 +1,5 @@
-"""Decorators that keep what they decorate, so that others may call it: `@register("small")`."""
+"""Decorators that keep what they decorate, so that others may call it: `@register("small")`; and what puts functions of
+its own in the place of a class's methods."""
 
 from __future__ import annotations
 
@@ -7,21 +8,74 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import last_name
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.abstract_values import ClassRef
 
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 _BUILTIN = frozenset({"staticmethod", "classmethod", "property"})
 _OF_PROPERTIES = frozenset({"setter", "getter", "deleter"})
 _PLAIN = sys.stdlib_module_names | {"torch", "numpy", "numba", "pytest", "typing_extensions", "jaxtyping", "typeguard"}
+_SPACES = frozenset({"vars", "dir", "setattr", "getmembers"})
 _WRAPPING = frozenset({"functools.wraps", "functools.update_wrapper"})
 
 
 def keeping(script: Script, made: ast.AST) -> ast.expr | None:
     """The decorator of a function or class that may hand it to others; None where there is none."""
     return next((each for each in getattr(made, "decorator_list", ()) if _keeps(script, each)), None)
+
+
+@once
+def wrapping_methods(ref: ClassRef) -> str | None:
+    """What may put others in the place of the methods that a class has or inherits: a decorator of the class, a
+    metaclass, an `__init_subclass__`, as it is written; None where nothing does."""
+    for each in lineage(ref):
+        for decorator in each.node.decorator_list:
+            made = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if any(_looks_through(value.script, value.node) for value in each.script.inference.possible(made)):
+                return f"@{each.script.source(decorator)}"
+        for keyword in each.node.keywords:
+            meta = each.script.inference.possible(keyword.value) if keyword.arg == "metaclass" else ()
+            if any(value.cls is not None and _handles_body(value.cls) for value in meta):
+                return f"metaclass={each.script.source(keyword.value)}"
+        for part in each.node.body:
+            if isinstance(part, ast.FunctionDef) and part.name == "__init_subclass__":
+                if _looks_through(each.script, part):
+                    return part.name
+    return None
+
+
+def _handles_body(metaclass: ClassRef) -> bool:
+    """Whether a metaclass does more with what stands in the body of a class than to make the class of it."""
+    for each in lineage(metaclass):
+        for part in each.node.body:
+            if not isinstance(part, ast.FunctionDef) or part.name not in ("__new__", "__init__", "__prepare__"):
+                continue
+            body = {argument.arg for argument in part.args.args[3:]}
+            reads = (name for name in each.script.within(part, ast.Name) if name.id in body)
+            if not all(_makes_class(each.script, name) for name in reads) or _looks_through(each.script, part):
+                return True
+    return False
+
+
+def _makes_class(script: Script, read: ast.Name) -> bool:
+    """`super().__new__(mcs, name, bases, body)`"""
+    call = script.parent(read)
+    return isinstance(call, ast.Call) and last_name(call.func) in ("__new__", "__init__", "type")
+
+
+def _looks_through(script: Script | None, function: ast.AST | None) -> bool:
+    """Whether code looks at all that a class has, or binds what it has by names that it computes."""
+    if script is None or not isinstance(function, _FUNCTIONS):
+        return False
+    calls = (last_name(call.func) for call in script.within(function, ast.Call))
+    spaces = (each.attr for each in script.within(function, ast.Attribute))
+    return not _SPACES.isdisjoint(calls) or "__dict__" in spaces
 
 
 def _keeps(script: Script, decorator: ast.expr) -> bool:

@@ -72,7 +72,7 @@ def lookup(other: Script, script: Script, function: ast.AST, names: tuple[str, .
             continue  # no object has it
         if not any(_may_be(other, key, name) for name in wanted):
             continue
-        if not (_runs(part, wanted) or _may_be_called(other, part)):
+        if not (_runs(part, wanted) or _may_be_called(other, part) or _gives_all(other, part)):
             continue
         if _is_called_by_name(other, part, wanted):
             continue  # one of those that are looked at
@@ -105,13 +105,7 @@ def _is_kept(script: Script, table: ast.expr, depth: int = TABLES) -> bool:
             return depth < TABLES and told and _may_be_called(script, around)
         case ast.Attribute(attr="items" | "values"):
             call = script.parent(around)
-            loop = script.parent(call) if isinstance(call, ast.Call) else None
-            if not isinstance(loop, ast.For | ast.comprehension) or loop.iter is not call:
-                return True
-            elements = loop.target.elts if isinstance(loop.target, ast.Tuple) else [loop.target]
-            values = [each for each in elements[-1:] if isinstance(each, ast.Name)]
-            uses = (use for each in values for made in script.definitions(each) for use in script.uses(made))
-            return not values or any(_may_be_called(script, use, deep=False) for use in uses)
+            return not isinstance(call, ast.Call) or _are_kept(script, call)
         case ast.Attribute(attr=method):
             known = depth == TABLES and method in ("get", "pop")  # looked at for what they are asked
             return not known and method not in ("keys", "update", "setdefault", "clear", "__contains__")
@@ -124,6 +118,18 @@ def _is_kept(script: Script, table: ast.expr, depth: int = TABLES) -> bool:
             return False
         case _:
             return True
+
+
+def _are_kept(script: Script, pairs: ast.Call) -> bool:
+    """Whether all that a table of names holds goes where it may be called; where a loop goes through names and values,
+    that is seen."""
+    loop = script.parent(pairs)
+    if not isinstance(loop, ast.For | ast.comprehension) or loop.iter is not pairs:
+        return True
+    elements = loop.target.elts if isinstance(loop.target, ast.Tuple) else [loop.target]
+    values = [each for each in elements[-1:] if isinstance(each, ast.Name)]
+    uses = (use for each in values for made in script.definitions(each) for use in script.uses(made))
+    return not values or any(_may_be_called(script, use, deep=False) for use in uses)
 
 
 def _runs(part: ast.expr, wanted: set[str]) -> bool:
@@ -159,6 +165,14 @@ def _lookups(other: Script) -> Iterator[tuple[ast.expr, ast.expr | None, ast.exp
     for table in other.syntax_index.mentions("__dict__"):
         if isinstance(table, ast.Attribute):
             yield from _of_table(other, table, table.value)
+    for call in other.syntax_index.calls_named("getmembers"):
+        if call.args:
+            yield call, call.args[0], None
+
+
+def _has_functions(value: Value) -> bool:
+    """Whether functions are in the namespace of an object: of a class or a module, not of an instance."""
+    return value.kind is Kind.CLASS or value.how == "module"
 
 
 def _of_table(
@@ -171,6 +185,19 @@ def _of_table(
             call = other.call_of(method)
             if call is not None and call.args:
                 yield call, owner, call.args[0]
+        case ast.Attribute(attr="items" | "values") as method if owner is not None:
+            call = other.call_of(method)
+            if call is not None and any(_has_functions(value) for value in other.inference.possible(owner)):
+                yield call, owner, None
+
+
+def _gives_all(other: Script, part: ast.expr) -> bool:
+    """`for name, method in vars(Trainer).items()`, `inspect.getmembers(metrics)`"""
+    match part:
+        case ast.Call(func=ast.Attribute(attr="items" | "values" | "getmembers") | ast.Name(id="getmembers")):
+            return _are_kept(other, part)
+        case _:
+            return False
 
 
 def _may_be(script: Script, key: ast.expr | None, name: str, seen: frozenset[ast.expr] = frozenset()) -> bool:
