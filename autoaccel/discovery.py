@@ -28,11 +28,13 @@ class FileFilter:
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
-    """Files in order, each once; folders in which there was none; paths that are no use, with the reason."""
+    """Files in order, each once; folders in which there was none; paths that are no use, with the reason; links that
+    were not followed, because they lead out of the folder that was asked for."""
 
     files: tuple[Path, ...]
     barren: tuple[Path, ...]
     problems: tuple[str, ...]
+    links: tuple[Path, ...] = ()
 
 
 def find(paths: Sequence[Path], scope_of: Callable[[str], FileFilter] = lambda _: FileFilter()) -> FoundFiles:
@@ -67,7 +69,8 @@ def find(paths: Sequence[Path], scope_of: Callable[[str], FileFilter] = lambda _
             problems.append(f"{path}: not a regular file; `-` reads stdin")
         else:
             problems.append(f"{path}: no such file or folder")
-    return FoundFiles(tuple(files.values()), tuple(barren), tuple(problems))
+    left = {shown: None for real, shown in walk.links if real not in files}
+    return FoundFiles(tuple(files.values()), tuple(barren), tuple(problems), tuple(left))
 
 
 def is_forced_out(path: Path, scope_of: Callable[[str], FileFilter]) -> bool:
@@ -92,6 +95,8 @@ class _Walk:
     def __init__(self, scope_of: Callable[[str], FileFilter], problems: list[str]) -> None:
         self.scope_of = scope_of
         self.problems = problems
+        self.links: list[tuple[str, Path]] = []
+        """Links that lead out of the folder that was walked: what to, and what they are called."""
         self._matchers: dict[Patterns, Matcher] = {}
         self._folders: dict[str, str] = {}
 
@@ -114,11 +119,11 @@ class _Walk:
 
     def files(self, folder: Path) -> list[tuple[str, Path]]:
         """The Python files below a folder, each with the name that it has without links."""
-        base = os.path.abspath(folder)
+        base, home = os.path.abspath(folder), os.path.realpath(folder)
         scope = self.scope_of(base)
         ignoring = _inherited(base) if scope.respect_gitignore else ()
         shown = "" if str(folder) == "." else str(folder)
-        stack = [(base, os.path.realpath(base), shown, scope, self._excluding(scope, base), ignoring)]
+        stack = [(base, home, shown, scope, self._excluding(scope, base), ignoring)]
         found = []
         while stack:
             path, real, shown, scope, excluding, ignoring = stack.pop()
@@ -143,10 +148,17 @@ class _Walk:
                     if not _ignored(entry.path, name, True, rules):
                         within = os.path.join(real, name), os.path.join(shown, name)
                         folders.append((entry.path, *within, scope, excluding, ignoring))
-                elif name.endswith(".py") and not _ignored(entry.path, name, False, rules):
-                    if _is_file(entry):  # not a pipe, whose end may never come, nor a link to nowhere
-                        itself = os.path.realpath(entry.path) if entry.is_symlink() else os.path.join(real, name)
-                        found.append((itself, Path(os.path.join(shown, name))))
+                    continue
+                is_link = entry.is_symlink()
+                if not (name.endswith(".py") or is_link) or _ignored(entry.path, name, False, rules):
+                    continue
+                itself = os.path.realpath(entry.path) if is_link else os.path.join(real, name)
+                if is_link and place_in(home, itself) is None:
+                    # What it leads to is somebody else's, whom nobody asked.
+                    if os.path.isdir(itself) or (name.endswith(".py") and _is_file(entry)):
+                        self.links.append((itself, Path(os.path.join(shown, name))))
+                elif name.endswith(".py") and _is_file(entry):  # not a pipe, whose end may never come
+                    found.append((itself, Path(os.path.join(shown, name))))
             stack += reversed(folders)
         return found
 

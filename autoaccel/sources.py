@@ -15,6 +15,9 @@ _BOM = codecs.BOM_UTF8.decode("utf-8")
 # Patches and what is inserted are made of these: an encoding that spells them otherwise (UTF-7, UTF-16) is of no use.
 _ASCII = "\t\n\r\x0b\x0c" + "".join(map(chr, range(ord(" "), ord("~") + 1)))
 
+# What a container shows for owners whom it does not know: given to a file, it would be somebody else.
+_NOBODY = 65534
+
 
 class SourceError(ValueError):
     """A file that cannot be read, decoded or written; the message is one line: what and where."""
@@ -135,9 +138,11 @@ def _gets_owner(path: Path, of: os.stat_result) -> bool:
     own = path.stat()
     if (own.st_uid, own.st_gid) == (of.st_uid, of.st_gid):
         return True
+    if _NOBODY in (of.st_uid, of.st_gid):
+        return False
     try:
         os.chown(path, of.st_uid, of.st_gid)
-    except PermissionError:
+    except OSError:  # not allowed, or, in a container, to somebody whom it does not know
         return False
     return True
 

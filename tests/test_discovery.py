@@ -247,3 +247,27 @@ def test_links_to_folders_are_not_followed(tmp_path: Path) -> None:
     tree(tmp_path, "a/x.py")
     (tmp_path / "a" / "loop").symlink_to(tmp_path / "a", target_is_directory=True)
     assert found(tmp_path) == ["a/x.py"]
+
+
+def test_links_that_lead_out_of_a_folder_are_not_followed_and_said(tmp_path: Path) -> None:
+    tree(tmp_path, "top/a.py", "top/deep/b.py", "other/c.py", "other/d.py", "other/venv/e.py")
+    links = {
+        "out.py": tmp_path / "other" / "c.py",
+        "relative.py": Path("..", "other", "c.py"),
+        "folder": tmp_path / "other",
+        "within.py": tmp_path / "top" / "deep" / "b.py",
+        "inner": tmp_path / "top" / "deep",
+        "venv": tmp_path / "other" / "venv",
+        "text.txt": tmp_path / "other" / "c.py",
+    }
+    for name, target in links.items():
+        (tmp_path / "top" / name).symlink_to(target)
+    scope = FileFilter((Patterns(("venv",), str(tmp_path)),))
+
+    def seen(*paths: str) -> tuple[list[str], ...]:
+        result = find([tmp_path / path for path in paths], lambda _: scope)
+        return tuple([path.relative_to(tmp_path).as_posix() for path in each] for each in (result.files, result.links))
+
+    assert seen("top") == (["top/a.py", "top/within.py"], ["top/folder", "top/out.py", "top/relative.py"])
+    assert seen("top/out.py") == (["top/out.py"], []), "what is named is meant"
+    assert seen("top", "other/c.py") == (["top/a.py", "top/within.py", "other/c.py"], ["top/folder"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -118,23 +119,29 @@ def test_a_write_in_place_that_fails_leaves_everything(tmp_path: Path, monkeypat
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only the superuser can give files away")
-@pytest.mark.parametrize("allowed", [True, False], ids=["given to the new file", "written in place"])
-def test_write_keeps_owner_and_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool) -> None:
+@pytest.mark.parametrize(
+    ("owner", "error"),
+    [
+        pytest.param(1234, None, id="given to the new file"),
+        pytest.param(1234, PermissionError(1, "Operation not permitted"), id="not allowed"),
+        pytest.param(1234, OSError(22, "Invalid argument"), id="unknown in a container"),
+        pytest.param(sources._NOBODY, None, id="shown for an owner from outside of the container"),
+    ],
+)
+def test_write_keeps_owner_and_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int, error: OSError | None
+) -> None:
     path = tmp_path / "train.py"
     path.write_text("a")
-    os.chown(path, 1234, 2345)
+    os.chown(path, owner, 2345)
     path.chmod(0o660)
     before = path.stat()
-    if not allowed:
-
-        def refused(*_: object) -> None:
-            raise PermissionError(1, "Operation not permitted")
-
-        monkeypatch.setattr(os, "chown", refused)
+    if error is not None:
+        monkeypatch.setattr(os, "chown", Mock(side_effect=error))
     sources.write(path, sources.read(path), "b")
     after = path.stat()
-    assert (after.st_uid, after.st_gid, after.st_mode & 0o777, path.read_text()) == (1234, 2345, 0o660, "b")
-    assert (after.st_ino == before.st_ino) is not allowed
+    assert (after.st_uid, after.st_gid, after.st_mode & 0o777, path.read_text()) == (owner, 2345, 0o660, "b")
+    assert (after.st_ino != before.st_ino) is (owner == 1234 and error is None)
 
 
 def test_what_is_no_file_is_not_replaced_by_one(tmp_path: Path) -> None:

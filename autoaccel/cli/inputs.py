@@ -48,6 +48,8 @@ def find(paths: Sequence[Path], configuration: Configuration, terminal: Terminal
         terminal.fail(problem)
     for path in found.barren:
         terminal.warn(f"{path}: no Python files found")
+    for path in found.links:
+        terminal.say(f"{path}: not followed, it leads to {os.path.realpath(path)}")
     if found.files and all(is_empty(configuration.choice_for(path)) for path in found.files):
         terminal.warn("no rule is selected, nothing is looked for")
     return found

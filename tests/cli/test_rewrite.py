@@ -560,3 +560,15 @@ def test_reader_that_leaves(folder: Path, repository: Path) -> None:
         (folder / f"{number}.py").write_text(f"import torch\ntorch.zeros(3).to('cuda')  # {'long ' * 5000}\n")
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, cwd=folder, env=environment)
     assert (done.stdout, done.stderr) == ("-", "")
+
+
+def test_links_that_lead_out_of_a_folder_are_left_alone(run: Run, folder: Path) -> None:
+    (folder / "project").mkdir()
+    (folder / "shared.py").write_text(SLOW)
+    (folder / "project" / "shared.py").symlink_to("../shared.py")
+    result = run("rewrite", "project")
+    assert result.exit_code == 0
+    assert f"project/shared.py: not followed, it leads to {folder / 'shared.py'}\n" in result.stderr
+    assert (folder / "shared.py").read_text() == SLOW
+    run("rewrite", "project/shared.py")
+    assert (folder / "shared.py").read_text() == FAST
