@@ -1,7 +1,7 @@
 """Which files are looked at: folders are walked, and what git ignores or the configuration excludes is left out."""
 
 # Strings, not paths: thousands of files pass through here, and a Path for each step would be most of the time.
-# ruff: noqa: PTH110, PTH111, PTH112, PTH114, PTH118, PTH119, PTH120
+# ruff: noqa: PTH110, PTH111, PTH112, PTH113, PTH114, PTH118, PTH119, PTH120
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from autoaccel.patterns import Matcher, Patterns, forgiving, place_in
+
+TOP = ":top"
+"""In the place of a file's name: not what is in a folder, but what it belongs to (`top_of`)."""
+
+_MARKERS = ("pyproject.toml", "setup.py", "autoaccel.toml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +226,30 @@ def _inherited(folder: str) -> tuple[_Rule, ...]:
         if _ignored(child, os.path.basename(child), True, rules):
             return ()
     return rules
+
+
+def top_of(folder: str) -> str:
+    """The repository around a folder; without one the nearest project; empty where there is neither."""
+    nearest = ""
+    while True:
+        if _is_repository(os.path.join(folder, ".git")):
+            return folder
+        if not nearest and any(os.path.isfile(os.path.join(folder, marker)) for marker in _MARKERS):
+            nearest = folder
+        above = os.path.dirname(folder)
+        if above == folder:
+            return nearest
+        folder = above
+
+
+def _is_repository(git: str) -> bool:
+    """Whether this is the folder, or the file, that git keeps in a repository which is no part of another one."""
+    if os.path.isdir(git):
+        return True
+    try:
+        return b"/modules/" not in Path(git).read_bytes()
+    except (OSError, ValueError):
+        return False
 
 
 def _git_folder(top: str) -> str:

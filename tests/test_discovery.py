@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.discovery import FileFilter, find
+from autoaccel.discovery import FileFilter, find, top_of
 from autoaccel.patterns import Patterns
 
 
@@ -271,3 +271,24 @@ def test_links_that_lead_out_of_a_folder_are_not_followed_and_said(tmp_path: Pat
     assert seen("top") == (["top/a.py", "top/within.py"], ["top/folder", "top/out.py", "top/relative.py"])
     assert seen("top/out.py") == (["top/out.py"], []), "what is named is meant"
     assert seen("top", "other/c.py") == (["top/a.py", "top/within.py", "other/c.py"], ["top/folder"])
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ([], None),
+        (["a/pyproject.toml"], "a"),
+        (["setup.py", "a/b/autoaccel.toml"], "a/b"),
+        ([".git/index", "a/pyproject.toml"], "."),
+        (["a/.git/index", ".git/index"], "a"),
+        (["a/b/.git"], "a/b"),
+        ([".git/index", "a/.git=gitdir: ../.git/modules/a"], "."),
+    ],
+)
+def test_what_a_folder_belongs_to(tmp_path: Path, names: list[str], expected: str | None) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    for name in names:
+        place, _, content = name.partition("=")
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).write_text(content)
+    assert top_of(str(tmp_path / "a" / "b")) == ("" if expected is None else str(tmp_path / expected))

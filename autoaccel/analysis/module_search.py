@@ -1,4 +1,7 @@
-"""Where imports lead: the files that dotted names stand for, told by the listings of folders. No file is read."""
+"""Where imports lead: the files that dotted names stand for, told by the listings of folders. No file is read.
+
+Folders above the project, or the repository, are not looked at: what comes and goes there is none of its business.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from autoaccel.discovery import TOP, top_of
 from autoaccel.library_models import library_values
 
 _INSTALLED = ("site-packages", "dist-packages")
@@ -19,8 +23,8 @@ ImportTarget = tuple[Path, tuple[str, ...]]
 class Modules:
     """The module names of the files around those of a project. Folders are plain strings: there are many to compare.
 
-    Every question adds the folders whose listings its answer leans on to `seen`, and the files of which it matters
-    whether they are there."""
+    Every question adds the folders whose listings its answer leans on to `seen`, the files of which it matters whether
+    they are there, and `TOP` in the folders of which it matters to what they belong."""
 
     def __init__(self, project_folders: frozenset[str], texts: Iterable[Path] = ()) -> None:
         self._project_folders = project_folders  # the folders that hold files of the project
@@ -32,6 +36,7 @@ class Modules:
         self._listings: dict[str, frozenset[str]] = {}
         self._known: dict[tuple[Any, ...], tuple[Any, frozenset[str]]] = {}
         self._sets: dict[frozenset[str], frozenset[str]] = {}
+        self._tops: dict[str, str] = {}
         self._looked: set[str] = set()
 
     def search(self, importer: Path, target: str, level: int, seen: set[str]) -> ImportTarget | None:
@@ -47,9 +52,9 @@ class Modules:
         if package and name_in_library(package, target, level) is not None:
             return None
         if not level:
-            outside, top = self._remembered(seen, self._top, folder)
+            outside, package_name = self._remembered(seen, self._outermost, folder)
             if os.path.basename(outside) in _INSTALLED and target.split(".")[0] != (
-                top or importer.removesuffix(".py")
+                package_name or importer.removesuffix(".py")
             ):
                 return None  # from one installed package to another
         candidates = self._remembered(seen, self._candidates, folder, target, level)
@@ -107,15 +112,32 @@ class Modules:
         if not self._is_package(folder):
             return ()
         parent, name = os.path.split(folder)
+        if folder == self._top(folder):
+            return (name,) if name in library_values.LIBRARIES else ()
         outer: tuple[str, ...] = self._remembered(set(), self._library, parent)
         return (*outer, name) if outer or (not self._is_package(parent) and name in library_values.LIBRARIES) else ()
 
-    def _top(self, folder: str) -> tuple[str, str]:
+    def _top(self, folder: str) -> str:
+        """The project or repository that a folder belongs to; empty where there is none."""
+        self._looked.add(os.path.join(folder, TOP))
+        known = self._tops.get(folder)
+        if known is None:
+            known = self._tops[folder] = top_of(folder)
+        return known
+
+    def _outermost(self, folder: str) -> tuple[str, str]:
         """The folder that holds the outermost package around a folder, and the package's name."""
-        top = ""
-        while self._is_package(folder):
-            folder, top = os.path.split(folder)
-        return folder, top
+        *packages, outside = self._packages(folder)
+        return outside, os.path.basename(packages[-1]) if packages else ""
+
+    def _packages(self, folder: str) -> list[str]:
+        """The packages around a folder, itself first, and the folder that holds them."""
+        found, top = [folder], self._top(folder)
+        while self._is_package(found[-1]):
+            found.append(os.path.dirname(found[-1]))
+            if found[-2] == top:
+                break
+        return found
 
     def _candidates(self, folder: str, target: str, level: int) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """The first file that a name leads to; also the next, if it may be the first one itself that asks."""
@@ -123,13 +145,19 @@ class Modules:
         if not level and parts[:1] in (["autoaccel"], ["autoaccel_runtime"]):
             return ()  # the runtime is a library, also where a copy of it stands beside the script
         found: list[tuple[str, tuple[str, ...]]] = []
+        top = self._top(folder)
         for root in self._roots(folder, level):
-            if parts and not level and {f"{parts[0]}.py", f"{parts[0]}/"}.isdisjoint(self._list(root)):
+            start, known = root, 0
+            if self._is_above(top, root):
+                if parts[:1] != [os.path.basename(top)]:
+                    continue
+                start, known = top, 1
+            elif parts and not level and {f"{parts[0]}.py", f"{parts[0]}/"}.isdisjoint(self._list(root)):
                 continue  # most imports are of libraries
             for cut in range(len(parts), -1, -1):
-                if cut == 0 and not level:
+                if cut < known or (cut == 0 and not level):
                     continue
-                path = self._module_file(root, parts[:cut])
+                path = self._module_file(start, parts[known:cut])
                 if path is not None:
                     found.append((path, tuple(parts[cut:])))
                     if os.path.dirname(path) != folder or cut < len(parts) or path != found[0][0]:
@@ -154,38 +182,45 @@ class Modules:
     def _roots(self, folder: str, level: int) -> Iterable[str]:
         if not level:
             return self.roots(folder, set())
+        top = self._top(folder)
         for _ in range(level - 1):
+            if self._is_above(top, folder):
+                return ()
             folder = os.path.dirname(folder)
         return (folder,)
 
+    def _is_above(self, top: str, folder: str) -> bool:
+        """Whether a folder is the one that holds the project, of which nothing is known but that."""
+        return bool(top) and folder == os.path.dirname(top) and folder not in self._project_folders
+
     def _search_path(self, folder: str) -> tuple[str, ...]:
         """Where the imports of a folder's scripts may lead: scripts of the project further up may be what is run."""
-        found = [folder]
-        while self._is_package(folder):
-            folder = os.path.dirname(folder)
-            found.append(folder)
-        above = (each for each in _parents(folder) if each in self._project_folders)
-        return (*found, *above, *self._distribution(folder))
+        found = self._packages(folder)
+        above = (each for each in _parents(found[-1]) if each in self._project_folders)
+        return (*found, *above, *self._distribution(found[-1], self._top(folder)))
 
     def _is_package(self, folder: str) -> bool:
         return "__init__.py" in self._list(folder) and os.path.dirname(folder) != folder
 
-    def _distribution(self, folder: str) -> Iterator[str]:
+    def _distribution(self, folder: str, top: str) -> Iterator[str]:
         """Where the packages stand to which a folder of scripts belongs: `pip install -e .` adds it."""
+        if not top or top == os.path.dirname(top) or len(folder) < len(top):
+            return
         for outer in (folder, *_parents(folder)):
-            # Of folders far up nothing but this matters: what else comes and goes there makes no difference.
+            # Of folders further up nothing but this matters: what else comes and goes there makes no difference.
             self._looked.update(os.path.join(outer, marker) for marker in _MARKERS)
             if not self._listing(outer).isdisjoint(_MARKERS):
                 yield outer
                 yield os.path.join(outer, "src")
                 return
+            if outer == top:
+                return
 
     def _near(self, folder: str) -> tuple[str, ...]:
-        folders, (parent, name) = [folder], os.path.split(folder)
-        while self._is_package(folder):
-            folder = os.path.dirname(folder)
-            folders.append(folder)
-        if parent not in folders and name.islower():
+        folders, top, parent = self._packages(folder), self._top(folder), os.path.dirname(folder)
+        if self._is_above(top, folders[-1]):
+            folders.pop()
+        elif parent not in folders and os.path.basename(folder).islower() and folder != top:
             folders.append(parent)
         return tuple(folders)
 

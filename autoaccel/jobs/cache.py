@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from autoaccel.discovery import TOP, top_of
 from autoaccel.jobs.cache_files import DIGITS, KINDS, are, built, digest, load, plain, read_back, touched, write
 from autoaccel.jobs.cache_keys import fingerprint
 from autoaccel.rewriting.record import Report
@@ -80,11 +81,18 @@ class Cache:
             self._trees, self._silent, self._answers = stored["trees"], stored["silent"], stored["answers"]
 
     def _home(self, folder: Path) -> str:
-        """What must be the same of the root: all of its name where several projects share a cache, or where it is part
-        of a package, whose name may mean something; else the last part."""
-        own = os.path.join(os.path.abspath(folder), "") == os.path.join(self._root, FOLDER, "")
-        whole = not own or os.path.exists(os.path.join(self._root, "__init__.py"))
-        return self._root if whole else os.path.basename(os.path.dirname(self._root))
+        """What must be the same of the root: all of its name where several projects share a cache; else the names of
+        the packages that it is in, which may be those of a library."""
+        if os.path.join(os.path.abspath(folder), "") != os.path.join(self._root, FOLDER, ""):
+            return self._root
+        here = os.path.dirname(self._root)
+        names, top = [], top_of(here)
+        while os.path.exists(os.path.join(here, "__init__.py")) and os.path.dirname(here) != here:
+            names.append(os.path.basename(here))
+            if here == top:
+                break
+            here = os.path.dirname(here)
+        return "/".join(names)
 
     def _name(self, path: str) -> str:
         return path.removeprefix(self._root) if path.startswith(self._root) else os.path.relpath(path, self._root)
@@ -304,7 +312,8 @@ class Cache:
             for kind, names in (("folder", folders), ("text", files))
             for name in names
         )
-        return _digest_of([*own, *beside])
+        # What leads nowhere may be meant for the root by its name.
+        return _digest_of([os.path.basename(os.path.dirname(self._root)), *own, *beside])
 
     def _is_fresh(self, kind: str, name: str) -> bool:
         """Whether something was touched after the run began."""
@@ -355,7 +364,10 @@ def _content(path: str) -> str:
 
 def _listing(folder: str) -> str:
     """What imports can find in a folder: Python files, folders that may be packages, where a distribution begins; of
-    a file, whether it is there."""
+    a file, whether it is there; of `TOP`, where the top is."""
+    if os.path.basename(folder) == TOP:
+        top = top_of(os.path.dirname(folder))
+        return top and os.path.relpath(top, os.path.dirname(folder))
     if folder.endswith((".py", ".toml")):
         return "there" if os.path.isfile(folder) else ""
     names = []

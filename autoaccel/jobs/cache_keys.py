@@ -16,7 +16,8 @@ def fingerprint() -> str:
     """Another text whenever the same file might be judged otherwise."""
     own = (f"{name} {_sources(name)}" for name in ("autoaccel", "autoaccel_codemods"))
     packs = (f"{name} {text} {' '.join(map(_sources, _packages(text)))}" for name, text in announced())
-    return "\n".join((__version__, sys.implementation.name, sys.version, *own, *sorted(packs)))
+    # Who built this Python, and when, makes no difference.
+    return "\n".join((__version__, sys.implementation.name, sys.version.split()[0], *own, *sorted(packs)))
 
 
 def _sources(package: str) -> str:

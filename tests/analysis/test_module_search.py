@@ -100,3 +100,26 @@ def test_libraries(tmp_path: Path, folder: str, expected: tuple[str, ...]) -> No
         each.mkdir(parents=True, exist_ok=True)
         (each / "__init__.py").write_text("")
     assert Modules(frozenset()).library(str(tmp_path / folder), set()) == expected
+
+
+@pytest.mark.parametrize("marker", [".git/index", "pyproject.toml", "setup.py", "autoaccel.toml"])
+def test_nothing_above_the_project_is_looked_at(tmp_path: Path, marker: str) -> None:
+    """Not even where the project is itself a package, whose name its files may say."""
+    top = tmp_path / "project"
+    for name in ("project/net.py", "project/__init__.py", f"project/{marker}", "net.py", "other.py", "__init__.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    modules, seen = Modules(frozenset({str(top)})), set[str]()
+
+    def found(target: str, level: int) -> str | None:
+        known = modules.search(top / "run.py", target, level, seen)
+        return None if known is None else known[0].relative_to(tmp_path).as_posix()
+
+    assert [found("project.net", 0), found("net", 0), found("other", 0)] == ["project/net.py", "project/net.py", None]
+    assert [found("project.net", 2), found("other", 2), found("", 2), found("other", 3)] == [
+        "project/net.py",
+        *[None] * 3,
+    ]
+    assert modules.folders_near(str(top), seen) == (str(top),)
+    assert {Path(each) for each in seen} >= {top}
+    assert all(Path(each).is_relative_to(top) for each in seen)

@@ -438,6 +438,45 @@ def test_a_project_that_moves_keeps_its_answers(
     assert answers == files
 
 
+@pytest.mark.parametrize("package", [False, True], ids=["scripts", "a package"])
+@pytest.mark.parametrize("marker", [".git", "pyproject.toml"])
+def test_what_is_above_the_project_is_no_part_of_it(
+    tmp_path: Path, answers: list[Path], marker: str, package: bool
+) -> None:
+    top = tmp_path / "outer" / "project"
+    top.mkdir(parents=True)
+    write(top, f"{marker}/index" if marker == ".git" else marker, "")
+    for name, text in (("stepping.py", STEPPING), ("main.py", MAIN), ("models.py", MODELS)):
+        write(top, name, text)
+    if package:
+        write(top, "__init__.py", "")
+    before = lint(top, cached=True)
+    (tmp_path / "outer" / "sibling").mkdir()
+    write(tmp_path, "outer/other.py", MAIN)
+    write(tmp_path, "outer/__init__.py", "")
+    write(tmp_path, "setup.py", "")
+    assert lint(top, cached=True) == before == lint(top, cached=False)
+    assert [path.name for path in answers] == ["main.py", "stepping.py"]  # models are only looked through
+
+
+@pytest.mark.parametrize("marker", [".git", "pyproject.toml", "main.py"])
+def test_a_project_that_is_copied_keeps_its_answers(
+    project: Path, answers: list[Path], monkeypatch: pytest.MonkeyPatch, marker: str
+) -> None:
+    """To another name, and among other files."""
+    write(project, f"{marker}/index" if marker == ".git" else marker, MAIN if marker == "main.py" else "")
+    copies = [project, project.parent / "deep" / "er" / "Copy"]
+    for folder in copies:
+        if folder != project:
+            shutil.copytree(project, folder)
+            write(folder.parent, "beside.py", "import os\n")
+        monkeypatch.chdir(folder)
+        files = [Path("main.py"), Path("stepping.py")]
+        here = Path.cwd()
+        inspection.inspect(files, PLAN, cache=Cache(here / FOLDER, here, files, changes=False), jobs=1)
+    assert answers == files
+
+
 def test_what_is_gone_is_forgotten(project: Path) -> None:
     assert b'"stepping.py"' in stored(project).read_bytes()
     (project / "stepping.py").unlink()

@@ -43,6 +43,9 @@ def test_other_tools(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     monkeypatch.setattr(sys, "version", "4.0")
     assert fingerprint() != first
+    monkeypatch.undo()
+    monkeypatch.setattr(sys, "version", f"{sys.version.split()[0]} (of another machine)")
+    assert fingerprint() == first
 
 
 def test_a_pack_that_is_installed_edited_upgraded(place: Path) -> None:
