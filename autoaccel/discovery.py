@@ -252,15 +252,21 @@ def _is_repository(git: str) -> bool:
         return False
 
 
-def _git_folder(top: str) -> str:
-    """Where git keeps what it knows of a repository: another work tree and a submodule say so in a file."""
+def git_files(top: str) -> str:
+    """Where git keeps what it knows of a work tree: another work tree and a submodule say so in a file."""
     git = os.path.join(top, ".git")
     with contextlib.suppress(OSError):
         said = Path(git).read_text(encoding="utf-8", errors="replace")
-        if os.path.isdir(own := os.path.join(top, said.removeprefix("gitdir:").strip())):
-            git = own
-            git = os.path.join(own, Path(own, "commondir").read_text(encoding="utf-8", errors="replace").strip())
+        return os.path.join(top, said.removeprefix("gitdir:").strip())
     return git
+
+
+def _git_folder(top: str) -> str:
+    """Where git keeps what it knows of a repository, for all of its work trees."""
+    own = git_files(top)
+    with contextlib.suppress(OSError):
+        return os.path.join(own, Path(own, "commondir").read_text(encoding="utf-8", errors="replace").strip())
+    return own
 
 
 def _excludes_file(git: str) -> str:

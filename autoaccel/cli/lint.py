@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -92,11 +93,7 @@ def lint(
         reporting.check_output(output_file, found.files)
         if not found.files:
             configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said even where there is nothing to do
-        cache = (
-            None
-            if no_cache
-            else _cache(cache_dir or configuration.settings.cache_dir, found.files, configuration, changes=changes)
-        )
+        cache = None if no_cache else _cache(cache_dir, found.files, configuration, speaker, changes=changes)
         with Progress(len(found.files), speaker) as progress:
             reports = inspection.inspect(
                 found.files, configuration, changes=changes, jobs=jobs, cache=cache, progress=progress
@@ -121,12 +118,22 @@ def _lint_stdin(name: Path, configuration: Configuration, texts: dict[str, str],
     return report
 
 
-def _cache(folder: Path | None, files: Sequence[Path], configuration: Configuration, *, changes: bool) -> Cache:
-    """In the project: where its configuration is, else here."""
+def _cache(
+    folder: Path | None, files: Sequence[Path], configuration: Configuration, speaker: Terminal, *, changes: bool
+) -> Cache | None:
+    """Where it is told, else in the project: where its configuration is, else here. None where others may have
+    written it: their word for it that a file is clean is not taken."""
     from autoaccel.jobs.cache import FOLDER, Cache
+    from autoaccel.jobs.tracked import is_tracked
 
     root = configuration.settings.origin.parent if configuration.settings.origin else Path.cwd()
-    return Cache(folder or root / FOLDER, root, files, changes=changes)
+    shared = os.environ.get("AUTOACCEL_CACHE_DIR", "").strip()
+    folder = folder or (Path(shared).expanduser() / "lint" if shared else configuration.settings.cache_dir)
+    folder = folder or root / FOLDER
+    if is_tracked(folder):
+        speaker.warn(f"{folder}: not used, git tracks it: it may have come with somebody's change")
+        return None
+    return Cache(folder, root, files, changes=changes)
 
 
 def _status(reports: Sequence[Report], *, failed: bool, exit_zero: bool) -> int:

@@ -112,8 +112,8 @@ jobs_option = click.option(
 cache_options = together(
     click.option("--no-cache", is_flag=True, envvar="AUTOACCEL_NO_CACHE",
                  help="Neither use nor keep answers of earlier runs."),
-    click.option("--cache-dir", type=FilledPath(), envvar="AUTOACCEL_CACHE_DIR", metavar="FOLDER",
-                 show_envvar=True, help="Default: .autoaccel_cache in the project."),
+    click.option("--cache-dir", type=FilledPath(), metavar="FOLDER",
+                 help="Default: lint/ in AUTOACCEL_CACHE_DIR, else .autoaccel_cache in the project."),
 )  # fmt: skip
 """Where answers of earlier runs are kept."""
 

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any
@@ -44,23 +44,26 @@ def plain(value: Any) -> Any:
 
 
 def built(kind: Any, values: Any) -> Any:
-    return kind(*(_restored(name, value) for name, value in zip(kind.__slots__, values, strict=True)))
+    parts = _PARTS.get(kind)
+    if parts is None:
+        return kind(*values)
+    return kind(*[make(value) if make else value for make, value in zip(parts, values, strict=True)])
 
 
-def _restored(name: str, value: Any) -> Any:
-    match name:
-        case "where":
-            return built(Range, value)
-        case "edits":
-            return tuple(built(Range, each) for each in value)
-        case "changes":
-            return tuple(built(TextEdit, each) for each in value)
-        case "findings" | "skipped":
-            return tuple(built(Record, each) for each in value)
-        case "failures":
-            return tuple(built(Failure, each) for each in value)
-        case _:
-            return tuple(value) if isinstance(value, list) else value
+def _all(kind: Any) -> Callable[[Any], Any]:
+    return lambda values: tuple([built(kind, each) for each in values])
+
+
+_OF_PARTS: dict[str, Callable[[Any], Any]] = {
+    "where": lambda value: Range(*value),
+    "edits": _all(Range),
+    "changes": _all(TextEdit),
+    "findings": _all(Record),
+    "skipped": _all(Record),
+    "failures": _all(Failure),
+    "fix": tuple,
+}
+_PARTS = {kind: tuple(map(_OF_PARTS.get, kind.__slots__)) for kind in (Report, Record, TextEdit)}
 
 
 # -- on disk

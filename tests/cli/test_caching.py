@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import Result
+
+from autoaccel.jobs import cache_files
 
 Run = Callable[..., Result]
 
@@ -42,7 +47,20 @@ def test_where_it_is_told(run: Run, folder: Path, script: Path, monkeypatch: pyt
     monkeypatch.setenv("AUTOACCEL_CACHE_DIR", "from_the_environment")
     run("lint", "src")
     run("lint", "--cache-dir", "given", "src")
-    assert caches(folder) == ["from_the_environment", "given", "src/configured"]
+    assert caches(folder) == ["from_the_environment/lint", "given", "src/configured"]
+
+
+def test_one_folder_for_everything_that_is_remembered(
+    run: Run, folder: Path, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`lint` and rewritten scripts understand its name alike, and keep apart what is theirs."""
+    from autoaccel.runtime.trial import decision_cache
+
+    monkeypatch.setenv("HOME", str(folder / "home"))
+    monkeypatch.setenv("AUTOACCEL_CACHE_DIR", "~/known")
+    run("lint", "src")
+    assert caches(folder) == ["home/known/lint"]
+    assert decision_cache.folder() == folder / "home" / "known" / "decisions"
 
 
 def test_one_folder_for_several_projects(run: Run, folder: Path, script: Path) -> None:
@@ -104,3 +122,54 @@ def test_not_in_a_folder_without_a_name(run: Run, folder: Path, script: Path) ->
     assert result.exit_code == 2
     assert "the name of a file is empty" in result.stderr
     assert caches(folder) == []
+
+
+def git(folder: Path, *arguments: str) -> None:
+    subprocess.run(["git", "-c", "user.name=n", "-c", "user.email=e", *arguments], cwd=folder, check=True)
+
+
+@pytest.mark.parametrize("index", ["2", "3", "4", "split", "sha256", "worktree"])
+def test_what_git_tracks_is_not_trusted(run: Run, folder: Path, script: Path, index: str) -> None:
+    """A change that brings its own cache along cannot say with it that nothing is to be found."""
+    git(folder, "init", "-q", *(["--object-format=sha256"] if index == "sha256" else []))
+    (folder / ".autoaccel_before").write_text("")
+    cleaned = script.read_text().replace("slow(1)", "1")
+    dirty = script.read_text()
+    script.write_text(cleaned)
+    assert run("lint", "src").exit_code == 0
+    (stored,) = (folder / ".autoaccel_cache").glob("lint-*.json")
+    forge(stored, cleaned, dirty)
+    script.write_text(dirty)
+    assert run("lint", "src").exit_code == 0, "the forgery works: this test could fail"
+
+    git(folder, "add", "-f", ".")
+    if index in ("3", "4"):
+        git(folder, "update-index", "--index-version", index)
+        git(folder, "update-index", "--skip-worktree", ".autoaccel_before")
+    elif index == "split":
+        git(folder, "update-index", "--split-index")
+    elif index == "worktree":
+        git(folder, "commit", "-qm", "all")
+        git(folder, "worktree", "add", "-q", "other")
+        os.chdir(folder / "other")
+    result = run("lint", "src")
+    assert result.exit_code == 1
+    assert "warning: " in result.stderr and ".autoaccel_cache: not used, git tracks it" in result.stderr
+
+
+def test_what_git_does_not_track_is_used(run: Run, folder: Path, script: Path) -> None:
+    (folder / "x" / ".autoaccel_cache").mkdir(parents=True)
+    (folder / "x" / ".autoaccel_cache" / "lint.json").write_text("")
+    git(folder, "init", "-q")
+    git(folder, "add", "-f", ".")
+    assert "not used" not in run("lint", "src").stderr
+    assert caches(folder) == [".autoaccel_cache"]
+
+
+def forge(stored: Path, known: str, other: str) -> None:
+    """Say of one content what was said of another one."""
+    body = stored.read_bytes().partition(b"\n")[2]
+    old, new = (cache_files.digest(each.encode()).encode() for each in (known, other))
+    changed = body.replace(old, new)
+    assert changed != body
+    stored.write_bytes(cache_files.heading(io.BytesIO(changed)) + b"\n" + changed)
