@@ -90,7 +90,12 @@ def data(path: Path) -> bytes:
 
 
 def write(path: Path, source: Source, text: str) -> None:
-    """Write a new text of `source`, keeping the file's mode, owner, group and hard links; folders are made.
+    """`write_data` of a new text of `source`. Raises `SourceError`, and then nothing was written."""
+    write_data(path, source.encode(text))
+
+
+def write_data(path: Path, data: bytes) -> None:
+    """Write a file, keeping its mode, owner, group and hard links; folders are made.
 
     The file is replaced atomically; it is written in place if it has other names, or an owner who cannot be given to
     the new one. Raises `SourceError`, and then nothing was written.
@@ -111,13 +116,13 @@ def write(path: Path, source: Source, text: str) -> None:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         temporary = Path(name)
         with open(handle, "wb") as file:  # noqa: PTH123 - an open descriptor
-            file.write(source.encode(text))
+            file.write(data)
         alone = old is None or (old.st_nlink == 1 and _gets_owner(temporary, old))
         temporary.chmod(mode if mode is not None else 0o666 & ~_umask())
         if alone:
             temporary.replace(target)
         else:
-            _write_in_place(target, temporary.read_bytes())
+            _write_in_place(target, data)
     except OSError as error:
         raise SourceError(f"{path}: cannot write: {_reason(error)}") from error
     finally:

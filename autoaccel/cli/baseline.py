@@ -161,4 +161,4 @@ def _tell(done: Sequence[_Silenced], speaker: Terminal) -> None:
     if done:
         from autoaccel.cli import undo
 
-        speaker.say(undo.hint([each.change for each in done]))
+        speaker.say(undo.keep([each.change for each in done]).hint, always=True)

@@ -31,6 +31,7 @@ COMMANDS = {
     "verify": "autoaccel.cli.verify:verify",
     "bench": "autoaccel.cli.bench:bench",
     "distribute": "autoaccel.cli.distribute:distribute",
+    "undo": "autoaccel.cli.undo:undo",
     "rule": "autoaccel.cli.rules:rule",
     "rules": "autoaccel.cli.rules:rules",
     "env": "autoaccel.cli.env:env",

@@ -28,14 +28,16 @@ from autoaccel.cli.options import (
 )
 from autoaccel.cli.progress import Progress
 from autoaccel.cli.terminal import Terminal, colour_diff
-from autoaccel.jobs import conversion
+from autoaccel.jobs import conversion, undoing
 from autoaccel.jobs.conversion import Rewritten
+from autoaccel.jobs.undoing import Written
 from autoaccel.reports import diff as diffs
 from autoaccel.reports import rewritten
 
 if TYPE_CHECKING:
     from autoaccel.analysis import Project
     from autoaccel.config import Configuration
+    from autoaccel.rewriting.engine import Result
 
 DONE, PENDING, FAILED = 0, 1, 2
 
@@ -190,35 +192,58 @@ def _destination(path: Path, paths: tuple[Path, ...], output: str) -> Path:
 
 
 def rewrite_files(outcomes: Iterable[conversion.Outcome], run: Run) -> int:
-    """Rewrite everything, then write: files are judged by what the others are, not by what they are about to become."""
+    """Rewrite everything, then write: files are judged by what the others are, not by what they are about to become.
+
+    Raises `SourceError` where the runtime cannot be copied, and then no script was written."""
     attempts = [_done(outcome, run) for outcome in outcomes]
     done = [each for each in attempts if each is not None]
-    delivered = []
-    if run.mode.vendor and not run.mode.previews:
-        _copy_runtime(done, run)
+    delivered: list[Rewritten] = []
+    runtime = _runtime(done, run) if run.mode.vendor and not run.mode.previews else {}
+    files = [each for written in runtime.values() for each in written]
+    # Kept before anything is written: also what is killed on the way can be taken back.
+    kept = undo.keep(planned, files) if (planned := _in_place(done, run)) else None
     try:
+        _copy_runtime(runtime, run)
         for each in done:
             if _delivered(each, run):
                 delivered.append(each)
     finally:
         # Also when interrupted: what was written must be told, and how to take it back.
-        _summarise(delivered, len(attempts) - len(delivered), run)
+        if kept is not None and len(written := _in_place(delivered, run)) < len(planned):
+            kept.discard()
+            kept = undo.keep(written, files) if written else None
+        _summarise(delivered, len(attempts) - len(delivered), run, kept)
     return _status(delivered, len(attempts) - len(delivered), run.mode)
 
 
-def _copy_runtime(done: Sequence[Rewritten], run: Run) -> None:
-    """Before anything is written: a script that imports what is not there would be broken. Raises `SourceError`."""
+def _in_place(done: Sequence[Rewritten], run: Run) -> list[undo.WrittenFile]:
+    """What is changed where it is."""
+    if run.mode.previews:
+        return []
+    changed = (each for each in done if each.result.changed and each.path == run.destination(each.path))
+    return [undo.WrittenFile(each.path, each.source, each.result.after) for each in changed]
+
+
+def _runtime(done: Sequence[Rewritten], run: Run) -> dict[Path, list[Written]]:
+    """The files of the runtime, by the folder that it is copied to. Raises `SourceError`."""
     concerned = [each.path for each in done if vendoring.is_vendored(each.result.after)]
     if not concerned:
-        return
+        return {}
     folders = dict.fromkeys(vendoring.home(path, run.destination(path)) for path in concerned)
     destinations = [run.destination(each.path) for each in done]
     shared = inputs.common_folder(destinations)
     if any(Path(os.path.abspath(each)).parent == shared for each in destinations):
         # A script there may import what is concerned, whether or not it has anything to rewrite itself.
         folders[shared] = None
-    for folder in folders:
-        run.terminal.say(f"The runtime was copied to {vendoring.copy_runtime(folder)}.")
+    return {folder: vendoring.runtime_files(folder) for folder in folders}
+
+
+def _copy_runtime(runtime: Mapping[Path, Sequence[Written]], run: Run) -> None:
+    """Before any script is written: one that imports what is not there would be broken. Raises `SourceError`."""
+    for folder, files in runtime.items():
+        for each in files:
+            undoing.put(each.path, each.after)
+        run.terminal.say(f"The runtime was copied to {folder / vendoring.FOLDER}.")
 
 
 def _rewrite_stdin(name: Path | None, run: Run) -> int:
@@ -236,7 +261,7 @@ def _rewrite_stdin(name: Path | None, run: Run) -> int:
             run.terminal.product(data)
         return DONE if is_excluded else FAILED
     delivered = _delivered(done, run)
-    _summarise([done] if delivered else [], 0 if delivered else 1, run)
+    _summarise([done] if delivered else [], 0 if delivered else 1, run, None)
     return _status([done], 0 if delivered else 1, run.mode)
 
 
@@ -357,16 +382,24 @@ def _named(path: Path) -> Path:
     return Path(os.path.realpath(path) if path.is_symlink() else os.path.abspath(path))
 
 
-def _summarise(done: Sequence[Rewritten], failures: int, run: Run) -> None:
+def _summarise(done: Sequence[Rewritten], failures: int, run: Run, kept: undo.Kept | None) -> None:
     declined = run.chooser.declined if run.chooser else 0
     results = [each.result for each in done]
     for line in rewritten.summary(results, preview=run.mode.previews, failed=failures, declined=declined):
         run.terminal.say(line)
     if run.mode.output not in (None, STDIN) and done:
         run.terminal.say(f"Written to {run.mode.output}; the original is as it was.")
-    in_place = [each for each in done if each.result.changed and each.path == run.destination(each.path)]
-    if in_place and not run.mode.previews:
-        run.terminal.say(undo.hint([undo.WrittenFile(each.path, each.source, each.result.after) for each in in_place]))
+    if not run.mode.previews and any(map(_needs_autoaccel, results)):
+        run.terminal.say(
+            "What was rewritten needs autoaccel where it runs, or `--vendor`, which puts its runtime beside it."
+        )
+    if kept is not None:
+        run.terminal.say(kept.hint, always=True)
+
+
+def _needs_autoaccel(result: Result) -> bool:
+    """Whether a script imports the runtime that did not before."""
+    return vendoring.IMPORT in result.after and vendoring.IMPORT not in result.before
 
 
 def _status(done: Sequence[Rewritten], failures: int, mode: Mode) -> int:

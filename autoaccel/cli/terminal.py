@@ -46,9 +46,9 @@ class Terminal:
         except OSError as error:
             raise SourceError(f"stdout: cannot write: {error.strerror or error}") from error
 
-    def say(self, text: str = "") -> None:
-        """A line of summary or progress on stderr; `-q` silences it."""
-        if not self.quiet:
+    def say(self, text: str = "", *, always: bool = False) -> None:
+        """A line of summary or progress on stderr; `-q` silences it, unless it is needed `always`."""
+        if always or not self.quiet:
             click.echo(text, err=True, color=self.colour_err)
 
     def warn(self, text: str) -> None:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import os
 import re
-import shutil
 from importlib import resources
 from pathlib import Path
 
+from autoaccel.jobs.undoing import Written
 from autoaccel.sources import SourceError
 
 FOLDER = "autoaccel_runtime"
+IMPORT = "from autoaccel import runtime as"
 
 _IMPORT = re.compile(r"^from autoaccel import runtime as (\w+)(?=[ \t]*(?:#|\r|\n|$))")
 
 
 def import_vendored(text: str) -> str:
     """The same script, importing the runtime from the folder beside it."""
-    if "from autoaccel import runtime as" not in text:
+    if IMPORT not in text:
         return text
     from autoaccel.rewriting.places import raw_lines
 
@@ -50,25 +50,18 @@ def home(source: Path, destination: Path) -> Path:
     return target
 
 
-def copy_runtime(folder: Path) -> Path:
-    """Put the runtime into `folder`, in the place of an older copy. Raises `SourceError`."""
-    target = folder / FOLDER
+def runtime_files(folder: Path) -> list[Written]:
+    """What the runtime is in `folder`, and what was there: files that an older version had go, what else is there is
+    not the tool's. Raises `SourceError`."""
+    target = Path(os.path.realpath(folder / FOLDER))
     try:
+        if target.exists() and not target.is_dir():
+            raise NotADirectoryError(20, "not a folder")
         with resources.as_file(resources.files("autoaccel") / "runtime") as source:
-            shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-            _remove_stale(source, target)
+            runtime = {target / path.relative_to(source): path.read_bytes() for path in source.rglob("*.py")}
+        there = {path: path.read_bytes() for path in target.rglob("*.py")}
     except OSError as error:
         raise SourceError(f"{target}: cannot copy the runtime: {error}") from error
-    return target
-
-
-def _remove_stale(source: Path, target: Path) -> None:
-    """Modules and packages that an older version had; what else is in the folder is not the tool's."""
-    stale = [path for path in target.rglob("*.py") if not (source / path.relative_to(target)).is_file()]
-    for path in stale:
-        path.unlink()
-    for folder in sorted({path.parent for path in stale}, reverse=True):
-        if not (source / folder.relative_to(target)).is_dir():
-            shutil.rmtree(folder / "__pycache__", ignore_errors=True)
-            with contextlib.suppress(OSError):  # something is left in it
-                folder.rmdir()
+    names = sorted({*runtime, *there})
+    written = (Written(name, there.get(name), runtime.get(name)) for name in names)
+    return [each for each in written if each.before != each.after]

@@ -81,7 +81,7 @@ def kill_often(folder: Path, *, kills: int, files: int = 60, seed: int = 0) -> T
     assert all(after[path] != data for path, data in before.items())
     # What remains of the command is reading, comparing and writing.
     conversion.rewrite_files = lambda paths, *_, **__: [outcomes[path] for path in paths]  # type: ignore[assignment]
-    undo.hint = lambda _: ""  # type: ignore[assignment]
+    undo.keep = lambda *_, **__: undo.Kept(None)  # type: ignore[assignment]
     tally = Tally()
     whole = _time_of_a_round(folder, before)
     for _ in range(kills):

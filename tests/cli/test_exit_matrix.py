@@ -155,3 +155,59 @@ def test_every_cell_is_there() -> None:
     lines = MATRIX.strip("\n").splitlines()
     assert tuple(part.strip() for part in lines[0].split("|"))[1:] == COLUMNS
     assert {line.count("|") for line in lines} == {len(COLUMNS)}
+
+
+# `undo` looks at no paths, but at what became of a rewrite; a cell says what is in the files then, too.
+UNDONE = """
+                          | undo                | undo --list
+slow.py                   | 0 nothing slow slow | 0 lines fast slow
+slow.py clean.py          | 0 nothing slow slow | 0 lines fast slow
+clean.py                  | 2 nothing slow slow | 0 nothing slow slow
+slow.py excluded/slow.py  | 0 nothing slow slow | 0 lines fast fast
+slow.py --diff            | 2 nothing slow slow | 0 nothing slow slow
+slow.py --output x.py     | 2 nothing slow slow | 0 nothing slow slow
+edited slow.py            | 0 nothing slow slow | 0 lines fast slow
+conflicting slow.py       | 2 nothing fast slow | 0 lines fast slow
+gone slow.py              | 2 nothing gone slow | 0 lines gone slow
+slow.py / --frobnicate    | 2 nothing fast slow | 2 nothing fast slow
+slow.py / slow.py         | 2 nothing fast slow | 2 nothing fast slow
+"""
+
+
+@pytest.mark.parametrize("column", ["undo", "undo --list"])
+@pytest.mark.parametrize("row", UNDONE.strip("\n").splitlines()[1:], ids=lambda row: row.partition("|")[0].strip())
+def test_how_undo_ends(
+    run: Run,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+    row: str,
+    column: str,
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+    for name in ("clean.py", "slow.py", "excluded/slow.py"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(FILES[name])
+    given, *cells = (each.strip() for each in row.split("|"))
+    status, stdout, *expected = cells["undo --list" in column].split()
+    rewritten, _, options = given.partition(" / ")
+    words = rewritten.split()
+    run("rewrite", *(word for word in words if word not in ("edited", "conflicting", "gone")))
+    if words[0] == "edited":
+        (folder / "slow.py").write_bytes(b"import os\n" + FAST)
+    elif words[0] == "conflicting":
+        (folder / "slow.py").write_bytes(FAST.replace(b"1", b"2"))
+    elif words[0] == "gone":
+        (folder / "slow.py").unlink()
+
+    result = run(*column.split(), *options.split())
+
+    assert result.exit_code == int(status), result.output
+    assert (stdout == "lines") is bool(result.stdout)
+    assert "Traceback" not in result.output
+    assert (status == "2") == ("rror: " in result.stderr), result.stderr
+    assert [state(folder / name) for name in ("slow.py", "excluded/slow.py")] == expected
+
+
+def state(path: Path) -> str:
+    return "gone" if not path.exists() else "fast" if b"fast" in path.read_bytes() else "slow"

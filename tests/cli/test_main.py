@@ -47,6 +47,7 @@ OPTIONS = {
     "distribute": [
         "--color", "--config", "--diff", "--help", "--isolated", "--quiet", "--shard", "--verbose", "-h", "-q", "-v",
     ],
+    "undo": ["--color", "--help", "--list", "--quiet", "--verbose", "-h", "-q", "-v"],
     "rule": ["--help", "--output-format", "-h"],
     "rules": ["--help", "--output-format", "-h"],
     "env": ["--help", "--output-format", "-h"],
