@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from autoaccel.patterns import Matcher, Patterns, forgiving, place_in
+from autoaccel.patterns import MOST_CHARACTERS, Matcher, Patterns, forgiving, is_too_long, place_in
 
 TOP = ":top"
 """In the place of a file's name: not what is in a folder, but what it belongs to (`top_of`)."""
@@ -126,7 +126,7 @@ class _Walk:
         """The Python files below a folder, each with the name that it has without links."""
         base, home = os.path.abspath(folder), os.path.realpath(folder)
         scope = self.scope_of(base)
-        ignoring = _inherited(base) if scope.respect_gitignore else ()
+        ignoring = _inherited(base, self.problems) if scope.respect_gitignore else ()
         shown = "" if str(folder) == "." else str(folder)
         stack = [(base, home, shown, scope, self._excluding(scope, base), ignoring)]
         found = []
@@ -144,7 +144,7 @@ class _Walk:
             if not scope.respect_gitignore:
                 ignoring = ()
             elif any(entry.name == ".gitignore" for entry in entries):
-                ignoring = (*ignoring, *_ignore_file(path, os.path.join(path, ".gitignore")))
+                ignoring = (*ignoring, *_ignore_file(path, os.path.join(path, ".gitignore"), self.problems))
             rules = (*ignoring, *excluding)
             folders = []
             for entry in entries:
@@ -207,7 +207,7 @@ def _ignored(path: str, name: str, is_folder: bool, rules: Sequence[_Rule]) -> b
     return False
 
 
-def _inherited(folder: str) -> tuple[_Rule, ...]:
+def _inherited(folder: str, problems: list[str]) -> tuple[_Rule, ...]:
     """What the repository around a folder ignores; nothing where it ignores the folder itself, which was asked for."""
     above = [folder]
     while not os.path.exists(os.path.join(above[-1], ".git")):
@@ -218,11 +218,11 @@ def _inherited(folder: str) -> tuple[_Rule, ...]:
     top = above[-1]
     git = _git_folder(top)
     rules = (
-        *_ignore_file(top, _excludes_file(git)),
-        *_ignore_file(top, os.path.join(git, "info", "exclude")),
+        *_ignore_file(top, _excludes_file(git), problems),
+        *_ignore_file(top, os.path.join(git, "info", "exclude"), problems),
     )
     for parent, child in zip(above[:0:-1], above[-2::-1], strict=True):
-        rules = (*rules, *_ignore_file(parent, os.path.join(parent, ".gitignore")))
+        rules = (*rules, *_ignore_file(parent, os.path.join(parent, ".gitignore"), problems))
         if _ignored(child, os.path.basename(child), True, rules):
             return ()
     return rules
@@ -284,12 +284,15 @@ def _excludes_file(git: str) -> str:
 _EXCLUDES_FILE = re.compile(r"^\s*excludesfile\s*=\s*\"?([^\"\n]+?)\"?\s*$", re.IGNORECASE | re.MULTILINE)
 
 
-def _ignore_file(folder: str, file: str) -> tuple[_Rule, ...]:
+def _ignore_file(folder: str, file: str, problems: list[str]) -> tuple[_Rule, ...]:
     try:
         # Not splitlines: to git only a newline ends a line.
         lines = Path(file).read_bytes().decode("utf-8-sig", "replace").replace("\r\n", "\n").split("\n")
     except OSError:
         return ()
+    for number, line in enumerate(lines, 1):
+        if is_too_long(line) and not line.startswith("#"):
+            problems.append(f"{file}:{number}: left out, a pattern is longer than {MOST_CHARACTERS:,} characters")
     return (_Rule(folder, forgiving(lines)),)
 
 

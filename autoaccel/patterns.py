@@ -1,6 +1,7 @@
 """Patterns for paths as .gitignore has them, and `{a,b}` for alternatives where they come from our own settings.
 
-A set of names and a regular expression answer for a path in a microsecond. No library is asked: a test asks git, and
+A set of names and a regular expression answer for a path in a microsecond, and in time that grows with the product of
+their lengths, whatever the pattern: a configuration may be a stranger's. No library is asked: a test asks git, and
 pathspec takes `*`, `!*/`, `!*.py`, as many repositories have it, to leave out everything, and `a/**` to speak of `a`.
 """
 
@@ -14,7 +15,12 @@ from dataclasses import dataclass
 
 
 class PatternError(ValueError):
-    """A pattern that means nothing; the message names it."""
+    """A pattern that means nothing, or too much; the message names it, and `line` is it."""
+
+    def __init__(self, line: str, problem: str) -> None:
+        shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+        super().__init__(problem.format(repr(shown)))
+        self.line = line
 
 
 class Matcher:
@@ -23,6 +29,8 @@ class Matcher:
     def __init__(self, lines: Iterable[str]) -> None:
         """Raises `PatternError`."""
         kept = [line for line in lines if line.strip() and not line.startswith("#")]
+        for line in filter(is_too_long, kept):
+            raise PatternError(line, f"{{}} is longer than {MOST_CHARACTERS:,} characters")
         # A `!` takes back what patterns above it said; between two of them the order is of no account.
         runs = itertools.groupby(kept, key=lambda line: line.startswith("!"))
         self._groups = [(not back, _Group([_bare(line) for line in group])) for back, group in runs][::-1]
@@ -118,19 +126,32 @@ def place_in(folder: str, path: str) -> str | None:
 
 
 def spelled_out(lines: Iterable[str]) -> list[str]:
-    """`{a,b}/x` as `a/x` and `b/x`: people bring it along from other linters, and .gitignore has no such thing."""
-    found = []
+    """`{a,b}/x` as `a/x` and `b/x`: people bring it along from other linters, and .gitignore has no such thing.
+
+    Raises `PatternError`."""
+    found: list[str] = []
     for line in lines:
-        braces = _BRACES.search(line)
-        if braces is None:
-            found.append(line)
-        else:
-            found += spelled_out(
-                line[: braces.start()] + choice + line[braces.end() :] for choice in braces[1].split(",")
-            )
+        before, pending = len(found), [line]
+        while pending:
+            each = pending.pop()
+            braces = None if is_too_long(each) else _BRACES.search(each)
+            if braces is None:
+                found.append(each)
+            else:
+                choices = braces[1].split(",")
+                pending += [each[: braces.start()] + choice + each[braces.end() :] for choice in reversed(choices)]
+            if len(found) - before + len(pending) > _MOST_CHOICES:
+                raise PatternError(line, f"{{}} stands for more than {_MOST_CHOICES:,} patterns")
     return found
 
 
+def is_too_long(line: str) -> bool:
+    return len(line) > MOST_CHARACTERS
+
+
+MOST_CHARACTERS = 2000  # of a pattern
+_MOST_CHOICES = 1000  # that a pattern with braces stands for
+_SHOWN = 60  # characters of a pattern in a message
 _NAME = re.compile(r"[^*?\[\\/]+")
 _TOKEN = re.compile(r"\*+|\?|\[[!^]?+(?:\]|\\.|\[:\w+:\]|[^\]\\])(?:\\.|\[:\w+:\]|[^\]\\])*\]|\\.|[^\[\\]")
 _MEMBER = re.compile(r"\[:(\w+):\]|(\\?.)-(\\?.)|(\\?.)")
@@ -145,26 +166,39 @@ _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 def _regex(body: str) -> str:
     """A pattern as a regular expression for places. Without a slash inside it speaks of every folder.
 
-    Raises `PatternError`.
+    What stands before another `**`, or another `*` within a part, is matched where it first can be, for good: if the
+    rest does not match behind that, it does not behind a later place. Raises `PatternError`.
     """
     parts = body.removeprefix("/").split("/")
     if "/" not in body:
-        return "(?:.*/)?" + _part(body)
-    inner = "".join("(?:.*/)?" if part == "**" else _part(part) + "/" for part in parts[:-1])
-    return inner + (".+" if parts[-1] == "**" else _part(parts[-1]))
+        return "(?>.*/)?" + _part(body)
+    runs = [list(run) for deep, run in itertools.groupby(parts, key=lambda part: part == "**") if not deep]
+    start = "" if parts[0] == "**" else "/".join(map(_part, runs.pop(0)))
+    if "**" not in parts:
+        return start
+    start += "/" if start else ""
+    last = ".+" if parts[-1] == "**" else f"(?:[^/]*/)*?{'/'.join(map(_part, runs.pop()))}"
+    return start + "".join(f"(?>(?:[^/]*/)*?{'/'.join(map(_part, run))}/)" for run in runs) + last
 
 
 def _part(glob: str) -> str:
     tokens = _TOKEN.findall(glob)
     if "".join(tokens) != glob:
-        raise PatternError(f"no pattern: {glob!r} ends within brackets or after a backslash")
-    return "".join(map(_piece, tokens))
+        raise PatternError(glob, "no pattern: {} ends within brackets or after a backslash")
+    pieces: list[list[str]] = [[]]
+    for token in tokens:
+        if token[0] == "*":
+            pieces.append([])
+        else:
+            pieces[-1].append(_piece(token))
+    first, *others = map("".join, pieces)
+    if not others:
+        return first
+    return first + "".join(f"(?>[^/]*?{piece})" for piece in others[:-1]) + f"[^/]*{others[-1]}"
 
 
 def _piece(token: str) -> str:
     match token[0]:
-        case "*":
-            return "[^/]*"
         case "?":
             return "[^/]"
         case "[":
@@ -199,7 +233,7 @@ def _bare(line: str) -> str:
     stripped = bare.rstrip(" ")
     stripped += " " * (stripped.endswith("\\") and stripped != bare)
     if not stripped:
-        raise PatternError(f"{line!r} takes back nothing")
+        raise PatternError(line, "{} takes back nothing")
     return stripped
 
 

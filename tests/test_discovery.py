@@ -292,3 +292,11 @@ def test_what_a_folder_belongs_to(tmp_path: Path, names: list[str], expected: st
         (tmp_path / place).parent.mkdir(exist_ok=True)
         (tmp_path / place).write_text(content)
     assert top_of(str(tmp_path / "a" / "b")) == ("" if expected is None else str(tmp_path / expected))
+
+
+def test_an_absurd_line_of_gitignore_is_a_problem(tmp_path: Path) -> None:
+    tree(tmp_path, "a.py", "gen/b.py", ".git/index")
+    (tmp_path / ".gitignore").write_text(f"# {'x' * 3000}\ngen/\n{'*a' * 2000}\n")
+    seen = find([tmp_path])
+    assert [path.name for path in seen.files] == ["a.py"]
+    assert seen.problems == (f"{tmp_path}/.gitignore:3: left out, a pattern is longer than 2,000 characters",)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ PARTS = st.sampled_from(
     [
         "a", "b", "ab", "*.py", "a*", "*", "**", "build", ".env", "?", "é", "\\a", "a b", "\\*", "x!#",
         "[ab]", "[!a]", "[^b]", "[a-c]", "[!a-c]b", "[]a]", "[[:alpha:]]b", "[![:digit:]]", "[z-a]", "[\\a-c]",
-        "[-a]", "[a-]", "[[:nonsense:]]",
+        "[-a]", "[a-]", "[[:nonsense:]]", "a*b", "*a*", "*a*b*", "a*a", "*.*y", "*?b", "b*[a-c]*y", "**",
     ]
 )  # fmt: skip
 LINES = st.builds(
@@ -126,3 +127,38 @@ def test_places() -> None:
     assert place_in("/a/b", "/a/b/c/d.py") == "c/d.py"
     assert place_in("/", "/a.py") == "a.py"
     assert place_in("/a/b", "/a/bc/d.py") is None
+
+
+HOPELESS = """
+from autoaccel.patterns import Matcher, spelled_out
+for pattern, place in (
+    ("*a" * 40 + "b", "a" * 250),
+    ("x/" + "*a" * 40 + "b", "x/" + "a" * 250),
+    ("/".join(["**", "*a*"] * 40) + "/b", "/".join("a" * 100)),
+    ("**/" * 60 + "b", "/".join("a" * 100)),
+    ("a/" * 3 + "**/a/" * 40 + "**/b", "/".join("a" * 100)),
+    ("{a,b}" * 9, "c" * 9),
+    ("[!b]*" * 40 + "b", "a" * 250),
+    ("*" * 1000 + "b", "a" * 250),
+):
+    assert not Matcher(spelled_out([pattern])).covers(place), pattern
+"""
+
+
+def test_no_pattern_takes_long(repository: Path) -> None:
+    """Tried in every way, each would take longer than there is time."""
+    subprocess.run([sys.executable, "-c", HOPELESS], check=True, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "problem"),
+    [
+        ("{a,b}" * 30, "stands for more than 1,000 patterns"),
+        ("x" * 2001, "is longer than 2,000 characters"),
+    ],
+)
+def test_absurd_patterns(pattern: str, problem: str) -> None:
+    with pytest.raises(PatternError, match=problem) as caught:
+        Matcher(spelled_out([pattern]))
+    assert len(str(caught.value)) < 150
+    assert caught.value.line == pattern

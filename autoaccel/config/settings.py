@@ -130,8 +130,17 @@ def _compiled(patterns: Patterns, where: str, key: str) -> Patterns:
     try:
         patterns.matcher()
     except PatternError as error:
-        raise ConfigError(f"{where}: {key.replace('_', '-')}: {error}") from error
+        raise ConfigError(f"{where}: {_line_with(error.line, where)}{key.replace('_', '-')}: {error}") from error
     return patterns
+
+
+def _line_with(pattern: str, where: str) -> str:
+    """Which line of the file holds a pattern, where it is spelled there as it is."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        for number, line in enumerate(Path(where).read_text(encoding="utf-8-sig").splitlines(), 1):
+            if f'"{pattern}"' in line or f"'{pattern}'" in line:
+                return f"line {number}: "
+    return ""
 
 
 _KEYS: dict[str, type] = {

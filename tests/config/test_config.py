@@ -138,6 +138,10 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
         ),
         pytest.param('per-file-ignores = {"!" = ["AA1"]}', "per-file-ignores: ", id="no pattern"),
         pytest.param('exclude = ["a", "!"]', "exclude: ", id="no pattern to exclude"),
+        pytest.param(
+            f'exclude = [\n  "a",\n  "{"{a,b}" * 20}",\n]', "line 3: exclude: '{a,b}{a,b}", id="absurd alternatives"
+        ),
+        pytest.param(f'per-file-ignores = {{"{"*a" * 2000}" = []}}', "line 1: per-file-ignores: '*a*a", id="absurd"),
         pytest.param('output-format = "jsn"', "output-format must be one of", id="format"),
         pytest.param("cache-dir = 1", "cache-dir must be a string, not 1", id="number for string"),
         pytest.param('required-version = "latest"', "required-version must be a version or a specifier", id="version"),
