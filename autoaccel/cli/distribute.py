@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from autoaccel.config import Configuration
 
 _COMMAND = "distribute"
+NOTHING = "no model that it trains is in sight"
 
 
 @click.command(short_help="Let any number of processes train the same.")
@@ -42,27 +43,32 @@ def distribute(
         raise click.UsageError("--shard is not there yet: parameters cannot be spread over processes; leave it out")
     if script == STDIN or not script.is_file():
         raise click.ClickException(f"{script}: no such file; a script on disk is needed")
-    rules = tuple(rule.code for rule in known_rules() if rule.command == _COMMAND)
-    configuration = configure([script], overrides={"select": rules, "tier": "numerics"})
-    scripts = _with_imports(script)
+    configuration = configured(configure, script)
+    scripts = with_imports(script)
     files = [each.path for each in scripts if each.path is not None] or [script]
     run = Run(Mode(diff, False, False, None, False), configuration, speaker, None, common_base(files))
     outcomes = conversion.rewrite_files(files, configuration, texts=False)
     status = rewrite_files(outcomes, run)
     results = [each.result for each in outcomes if isinstance(each, conversion.Rewritten)]
-    if status != DONE or any(each.changed for each in results) or any(map(_is_distributed, scripts)):
+    if status != DONE or any(each.changed for each in results) or any(map(is_distributed, scripts)):
         return status
-    reason = "for the reasons above" if any(each.skipped for each in results) else "no model that it trains is in sight"
+    reason = "for the reasons above" if any(each.skipped for each in results) else NOTHING
     speaker.fail(f"{script}: not distributed: {reason}")
     return FAILED
 
 
-def _is_distributed(script: Script) -> bool:
+def configured(configure: Callable[..., Configuration], script: Path) -> Configuration:
+    """The rules of this command alone. Raises `click.UsageError` and `ConfigError`."""
+    rules = tuple(rule.code for rule in known_rules() if rule.command == _COMMAND)
+    return configure([script], overrides={"select": rules, "tier": "numerics"})
+
+
+def is_distributed(script: Script) -> bool:
     """Whether a script says so already."""
     return any(script.runtime_name(call.func) == _COMMAND for call in script.find(ast.Call))
 
 
-def _with_imports(path: Path) -> list[Script]:
+def with_imports(path: Path) -> list[Script]:
     """The script and the files of its project that it imports, over any number of imports; none if it is unreadable."""
     from autoaccel.analysis import Project, load
 

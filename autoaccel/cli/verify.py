@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from autoaccel.cli import inputs, observed_scripts, reporting
+from autoaccel.cli import distribute, inputs, observed_scripts, reporting
 from autoaccel.cli.options import SourcePath, configuration_options, output_options, rule_options, settled
 from autoaccel.cli.progress import Activity
 from autoaccel.cli.terminal import Terminal
@@ -29,6 +29,19 @@ if TYPE_CHECKING:
     from autoaccel.measure.versions import TextOf
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
+_MOST_RANKS = 64
+
+
+class RankNumbers(click.ParamType):  # type: ignore[type-arg]
+    """`2,3`: numbers of processes, each once."""
+
+    name = "ranks"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        numbers = [part.strip() for part in value.split(",")]
+        if not all(each.isdecimal() and 2 <= int(each) <= _MOST_RANKS for each in numbers):
+            self.fail(f"{value!r}: numbers of processes are wanted, from 2 to {_MOST_RANKS}, as in 2,3", param, ctx)
+        return tuple(dict.fromkeys(map(int, numbers)))
 
 
 @click.command(short_help="Prove that a rewritten script trains the same.")
@@ -50,6 +63,12 @@ SAME, DIFFERENT, FAILED = 0, 1, 2
     metavar="FILE|REVISION",
     help="Compare with another version of SCRIPT: a file, or a revision of git with all that it has of the project.",
 )
+@click.option(
+    "--ranks",
+    type=RankNumbers(),
+    metavar="N[,M]",
+    help="Compare with what `distribute` makes of SCRIPT, run by one process and by N, and M, on the CPU.",
+)
 @click.option("--json", "json_file", type=SourcePath(), metavar="FILE|-", help="Write all that is known there.")
 @settled(rule_options, configuration_options, output_options)
 def verify(
@@ -61,6 +80,7 @@ def verify(
     steps: int | None,
     seeds: int | None,
     against: str | None,
+    ranks: tuple[int, ...],
     json_file: Path | None,
     configure: Callable[..., Configuration],
     speaker: Terminal,
@@ -72,19 +92,23 @@ def verify(
     Compared are losses, parameters, buffers, optimizers, schedulers, batches, random numbers and what is printed: bit
     for bit where a rule is exact, within the original's own spread over several seeds where numbers change. Where
     something differs, the change that makes the difference is searched for and named. With `--against` nothing is
-    rewritten: the hunks between two versions are the changes. Exit status: 0 the same, 1 a difference, 2 nothing can be
-    said.
+    rewritten: the hunks between two versions are the changes. With `--ranks` it is the distributed script that is
+    compared, by several processes, within rounding. Exit status: 0 the same, 1 a difference, 2 nothing can be said.
     """
     trial = observed_scripts.prepare(script, arguments, is_module=is_module, python=python)
     reporting.check_output(json_file, [trial.path], "--json")
-    configuration = configure([trial.path])
+    if ranks:
+        _check_ranks(trial.path)
+    configuration = distribute.configured(configure, trial.path) if ranks else configure([trial.path])
     configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
-    session = Session(trial, timeout, steps, seeds, against, None if against is None else _other(trial.path, against))
+    session = Session(
+        trial, timeout, steps, seeds, against, None if against is None else _other(trial.path, against), ranks
+    )
     from autoaccel.measure.verifying.trials import CannotVerifyError
     from autoaccel.reports import verification
 
     try:
-        report, _ = session.verify(configuration, speaker)
+        report = session.distributed(configuration, speaker) if ranks else session.verify(configuration, speaker)[0]
     except CannotVerifyError as error:
         message = reason(error, trial)
         if json_file is not None:
@@ -107,6 +131,8 @@ class Session:
     against: str | None = None
     """What another version is called; its texts are those of `other`."""
     other: TextOf | None = None
+    ranks: tuple[int, ...] = ()
+    """By how many processes the distributed script is run, beside one."""
 
     def verify(self, configuration: Configuration, speaker: Terminal) -> tuple[Verification, Changes]:
         """Raises `CannotVerifyError`."""
@@ -125,6 +151,35 @@ class Session:
                     limits=self._limits(),
                     tell=showing.begin,
                     against=self.against,
+                )
+        except scratch.ScratchError as error:
+            raise CannotVerifyError(str(error)) from error
+
+    def distributed(self, configuration: Configuration, speaker: Terminal) -> Verification:
+        """Raises `CannotVerifyError`."""
+        from autoaccel.measure import distributed_changes, scratch
+        from autoaccel.measure.verifying import several_ranks
+        from autoaccel.measure.verifying.trials import CannotVerifyError
+
+        scripts = distribute.with_imports(self.trial.path)
+        files = [each.path for each in scripts if each.path is not None] or [self.trial.path]
+        changes = distributed_changes.find(files, configuration)
+        if not changes.all:
+            reasons = (record.message for _, record in changes.left_alone)
+            why = next(iter((*changes.problems, *reasons)), distribute.NOTHING)
+            raise CannotVerifyError(f"not distributed: {why}")
+        request = self.trial.request
+        try:
+            with Activity(speaker) as activity, scratch.copy(self.trial.folder, Path(request.root)) as copy:
+                showing = _Showing(activity)
+                return several_ranks.verify(
+                    request,
+                    changes,
+                    partial(self._run, copy, showing=showing),
+                    partial(self._run_ranks, copy, showing=showing),
+                    self.ranks,
+                    limits=self._limits(),
+                    tell=showing.begin,
                 )
         except scratch.ScratchError as error:
             raise CannotVerifyError(str(error)) from error
@@ -161,6 +216,36 @@ class Session:
             on_steps=partial(showing.steps, wanted=request.steps),
         )
         return copy.record(record)
+
+    def _run_ranks(
+        self, copy: Scratch, request: Request, environment: Mapping[str, str], count: int, *, showing: _Showing
+    ) -> tuple[RunRecord, ...]:
+        from autoaccel.measure import launching
+
+        copy.restore()
+        records = launching.observe_ranks(
+            copy.request(request),
+            count,
+            python=self.trial.python,
+            environment=environment,
+            folder=copy.folder,
+            timeout=self.timeout,
+            on_steps=partial(showing.steps, wanted=request.steps),
+        )
+        return tuple(map(copy.record, records))
+
+
+_NOT_WITH_RANKS = ("against", "seeds", "select", "ignore", "extend_select", "tier")
+
+
+def _check_ranks(script: Path) -> None:
+    """Raises `click.UsageError` for what makes no sense with `--ranks`."""
+    given = click.get_current_context().params
+    if name := next((name for name in _NOT_WITH_RANKS if given.get(name)), None):
+        option = f"--{name.replace('_', '-')}"
+        raise click.UsageError(f"--ranks looks at what `distribute` writes, under one seed; {option} is not for that")
+    if script.is_dir():
+        raise click.UsageError("--ranks needs a script whose file is known")
 
 
 def _other(script: Path, against: str) -> TextOf:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +20,7 @@ from typing import BinaryIO
 
 from autoaccel.measure import failures, scratch, watchdog, watchdog_client
 from autoaccel.measure.observing.exchange import Exchange
+from autoaccel.measure.observing.meeting import OVER
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import FAILED, Failure, RunRecord
 
@@ -27,6 +30,10 @@ _PACE = 0.1  # s between two looks at a run
 _GRACE = 1.0  # s to end in good order once asked to
 _ROOM = 2**17  # bytes without which hardly anything can be recorded
 _LEAVING = 5.0  # s that a process may take to end after its result is written
+_COMPANY = 15.0  # s in which processes notice that one of them has failed, and say so
+_ALONE = 60.0  # s that a process may go on without a step when another one has come to its end
+WITH_OTHERS = "with others"
+"""The kind of failure of processes that were ended since another one had failed."""
 
 _numbers = itertools.count(1)
 
@@ -104,6 +111,12 @@ class Started:
 
     def steps(self) -> int:
         return self.exchange.count()
+
+    def finished(self) -> float:
+        """When the record was written, in seconds since the epoch; now if there is none."""
+        with contextlib.suppress(OSError):
+            return self.exchange.result.stat().st_mtime
+        return time.time()
 
     def pause(self) -> None:
         self._signal(signal.SIGSTOP)
@@ -217,11 +230,64 @@ def observe(
         if hangs:
             run.ask_where()
         run.end()
-        record = run.record()
-        if record is None:
-            failure = run.lost(timeout if hangs else None)
-            record = RunRecord(FAILED, failure, steps=run.steps(), seconds=time.monotonic() - run.began)
-        return record
+        return _recorded(run, timeout if hangs else None)
+
+
+def observe_ranks(
+    request: Request,
+    count: int,
+    *,
+    python: str,
+    environment: Mapping[str, str],
+    folder: Path,
+    timeout: float | None = None,
+    on_steps: Callable[[int], None] | None = None,
+) -> tuple[RunRecord, ...]:
+    """Run as so many processes that train together, with the environment that `torchrun` gives them, all on this
+    machine, and return what was seen of each. Where one fails, or goes on without the others, none is left behind.
+    """
+    with contextlib.ExitStack() as stack:
+        meeting = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="autoaccel-")))
+        port = free_port()
+        runs = [
+            stack.enter_context(
+                start(
+                    replace(request, rank=rank, ranks=count, meeting=str(meeting)),
+                    python=python,
+                    environment={**environment, **rank_environment(rank, count, port)},
+                    folder=folder,
+                )
+            )
+            for rank in range(count)
+        ]
+        ended = _follow_ranks(runs, meeting, timeout, on_steps)
+        hangs = not any(map(_has_failed, ended))
+        hanging = [run for run in runs if run not in ended]
+        for run in hanging if hangs else ():
+            run.ask_where()
+        for run in runs:
+            run.end()
+        return tuple(
+            _recorded(run, timeout if hangs else None, alone=hangs) if run in hanging else _recorded(run, None)
+            for run in runs
+        )
+
+
+def rank_environment(rank: int, count: int, port: int) -> dict[str, str]:
+    """What `torchrun` tells one of so many processes of this machine."""
+    return {
+        **dict.fromkeys(("RANK", "LOCAL_RANK"), str(rank)),
+        **dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), str(count)),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+    }
+
+
+def free_port() -> int:
+    """A port that nobody listens at right now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def protected(folder: Path, root: Path) -> tuple[str, ...]:
@@ -246,6 +312,47 @@ def _follow(run: Started, timeout: float | None, on_steps: Callable[[int], None]
         elif timeout is not None and now - since > timeout:
             return True
     return False
+
+
+def _follow_ranks(
+    runs: Sequence[Started], meeting: Path, timeout: float | None, on_steps: Callable[[int], None] | None
+) -> list[Started]:
+    """Wait until all are over, and return those that are, in the order in which they came to it. It is fewer where they
+    hang, or where one has failed, and others did not notice."""
+    ended: list[Started] = []
+    steps, since = 0, time.monotonic()
+    while len(ended) < len(runs):
+        time.sleep(_PACE)
+        now = time.monotonic()
+        over = [run for run in runs if run not in ended and (run.poll() is not None or run.exchange.failure.exists())]
+        if over:
+            ended += sorted(over, key=lambda run: run.finished())
+            (meeting / OVER).touch()
+            since = now
+        made = min(run.steps() for run in runs)
+        if made != steps:
+            steps, since = made, now
+            if on_steps is not None:
+                on_steps(steps)
+        patience = min(timeout or math.inf, _COMPANY if any(map(_has_failed, ended)) else _ALONE if ended else math.inf)
+        if now - since > patience:
+            break
+    return ended
+
+
+def _has_failed(run: Started) -> bool:
+    return bool(run.poll()) or run.exchange.failure.exists()
+
+
+def _recorded(run: Started, hung_for: float | None, *, alone: bool = True) -> RunRecord:
+    """What is known of a run that has ended; `hung_for` so many seconds, or not; or, if it is not `alone`, because
+    another process of the same training had failed."""
+    record = run.record()
+    if record is None:
+        ended = Failure(WITH_OTHERS, "was ended, since another process had failed")
+        failure = run.lost(hung_for) if alone else ended
+        record = RunRecord(FAILED, failure, steps=run.steps(), seconds=time.monotonic() - run.began)
+    return record
 
 
 def _stdin() -> BinaryIO:

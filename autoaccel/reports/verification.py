@@ -9,7 +9,7 @@ import click
 from autoaccel import __version__
 from autoaccel.measure.verifying.report import Outcome, Verdict, Verification
 from autoaccel.reports.context import shown
-from autoaccel.reports.counting import counted
+from autoaccel.reports.counting import counted, listed
 from autoaccel.reports.json import dumped, plain
 
 _WORDS = {
@@ -24,7 +24,7 @@ _TIERS = ("exact", "equivalent", "numerics", "opt-in")
 
 def text(report: Verification, *, quiet: bool = False, verbose: bool = False) -> str:
     """For people. `quiet` leaves what differs and the verdict; `verbose` adds every change and every run."""
-    lines = list(_differing(report) if quiet else _rules(report))
+    lines = [*(_differing(report) if quiet else _rules(report)), *map(shown, report.differences)]
     if verbose:
         lines += ["", *_changes(report), "", *_trials(report)]
         lines += [f"runtime: {each.topic}: {each.value} ({each.reason})" for each in report.decisions]
@@ -43,6 +43,10 @@ def verdict(report: Verification) -> str:
     failed, passed = report.of(Verdict.FAILED), report.of(Verdict.PASSED)
     open_ones = len(report.outcomes) - len(failed) - len(passed)
     than = "" if report.against is None else f" as {shown(report.against)}"
+    by = f" by {listed([str(each) for each in (1, *report.ranks)])} processes" if report.ranks else ""
+    than = f"{than}{by}"
+    if report.differences and not failed:
+        return click.style(f"{script} does not train the same{than}, whatever is changed.", fg="red", bold=True)
     if not report.outcomes:
         what = "nothing would be rewritten" if report.against is None else f"the same code{than}"
         return click.style(f"{script}: {what}, so there is nothing to verify.", bold=True)
@@ -153,7 +157,9 @@ def _rough(number: float) -> str:
 def _standing_notes(report: Verification) -> Iterator[str]:
     if not report.repeats:
         yield "the original does not repeat itself under one seed, so it was compared within its own spread"
-    if report.device == "cpu" and report.outcomes and report.against is None:
+    if report.ranks:
+        yield "processes ran on the CPU over gloo; devices, and several machines, were not tried"
+    elif report.device == "cpu" and report.outcomes and report.against is None:
         yield (
             "on a CPU copies do not overlap and nothing is compiled to other kernels; what leads to them was rehearsed"
         )

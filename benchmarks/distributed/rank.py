@@ -16,11 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-from torch.utils._pytree import tree_map_only
-from torch.utils.data.dataloader import _BaseDataLoaderIter
-
+from autoaccel.measure.observing import double_precision
 from benchmarks.public_scripts import observe
 
 LIMIT = 200.0  # seconds for a launch
@@ -76,7 +72,7 @@ def _be_a_rank(
     os.environ.update(options["environment"])
     sys.path[:0] = ["", *options["path"]]  # the first one gives way to the folder of the script
     observation = observe.Observation(options["stop_after"], options["count"])
-    _compute_in_double()
+    double_precision.install()
     for shim in options["shims"]:
         observe.SHIMS[shim]()
     observe.install(observation)
@@ -97,23 +93,3 @@ def _be_a_rank(
         atexit._run_exitfuncs()  # noqa: SLF001 - as at any other end
     sys.stdout.flush()
     os._exit(status)
-
-
-def _compute_in_double() -> None:
-    torch.set_default_dtype(torch.float64)
-    fetch = _BaseDataLoaderIter.__next__
-
-    def converted(self: Any) -> Any:
-        return _doubled(fetch(self))
-
-    def before(_: nn.Module, arguments: Any) -> Any:
-        return _doubled(arguments)
-
-    _BaseDataLoaderIter.__next__ = converted  # type: ignore[method-assign]
-    Tensor.float = Tensor.double  # type: ignore[method-assign]
-    torch.FloatTensor = torch.DoubleTensor  # type: ignore[misc]
-    nn.modules.module.register_module_forward_pre_hook(before)
-
-
-def _doubled(value: Any) -> Any:
-    return tree_map_only(Tensor, lambda each: each.double() if each.dtype == torch.float32 else each, value)

@@ -90,6 +90,7 @@ class Guard:
         self._places = _places(request, exchange)
         self._own: set[str] = set()
         """What processes of the run have created."""
+        self.told_of_writes: list[Callable[[str], None]] = []
         self._journal = os.open(exchange.created, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         self._read = 0
         self._began = exchange.request.stat().st_mtime_ns
@@ -193,15 +194,21 @@ class Guard:
             self._refuse(path, verb)
 
     def _write(self, path: str) -> None:
+        if self.told_of_writes and (self._watched(path) or self._is_in_copy(path)):
+            for told in self.told_of_writes:
+                told(path)
         if os.path.lexists(path):
             self._keep(path, "overwrite")
         else:
             self._create(path)
 
+    def _is_in_copy(self, path: str) -> bool:
+        return bool(self._copy) and path.startswith(self._copy) and "__pycache__" not in path
+
     def _create(self, path: str) -> None:
         """Write down what is to be removed after the run, and what stays: data that would be downloaded once more."""
         watched = self._watched(path)
-        if watched or (self._copy and path.startswith(self._copy)):
+        if watched or self._is_in_copy(path):
             downloads = _is_downloading(sys._getframe(1))  # noqa: SLF001
             if watched or downloads:
                 kind = DOWNLOADED if downloads else CREATED
@@ -278,6 +285,12 @@ def install(request: Request, exchange: Exchange, stop: Callable[[Failure], NoRe
             the process that started the run.
     """
     _install(Terms(request, exchange, os.getpid()), stop)
+
+
+def tell_of_writes(told: Callable[[str], None]) -> None:
+    """Have the guards of this process tell of each file that is about to be written, by its real path."""
+    for guard in _guards:
+        guard.told_of_writes.append(told)
 
 
 def guard_torch() -> None:

@@ -19,21 +19,24 @@ from autoaccel.measure.observing.digests import digest_of
 from autoaccel.measure.observing.observation import Observation, Observer
 
 Seed = Callable[..., Any]
+_APART = 104_729  # between the seeds of ranks
 
 
 class Randomness(Observer):
     """Every stream starts from the request's seed; if that is not 0, the seeds that the script sets move along."""
 
     def install(self, observation: Observation) -> None:
-        seed = observation.request.seed
+        shift = observation.request.seed
+        # what no seed of the script's tells ranks to share is another on each of them, as it really is
+        seed = shift + _APART * observation.request.rank
         random.seed(seed)
         torch.manual_seed(seed)
         numpy = _numpy()
         if numpy is not None:
             numpy.random.seed(seed % 2**32)
-            numpy.random.default_rng = _fresh(numpy, seed)
-        if seed:
-            self._shift(seed, numpy)
+            numpy.random.default_rng = _fresh(numpy, shift, seed)
+        if shift:
+            self._shift(shift, numpy)
 
     def contribute(self) -> dict[str, Any]:
         return {"random": streams()}
@@ -101,15 +104,15 @@ def moved(seed: Any, shift: int) -> Any:
     return seed
 
 
-def _fresh(numpy: Any, shift: int) -> Seed:
-    """`default_rng` whose generators depend on the request's seed, also those that the script would leave to chance."""
+def _fresh(numpy: Any, shift: int, start: int) -> Seed:
+    """`default_rng` whose seeds are shifted; generators that the script would leave to chance are made from `start`."""
     plain = numpy.random.default_rng
     unseeded = iter(range(sys.maxsize))
 
     @functools.wraps(plain)
     def default_rng(seed: Any = None) -> Any:
         if seed is None:
-            return plain(numpy.random.SeedSequence(shift % 2**32, spawn_key=(next(unseeded),)))
+            return plain(numpy.random.SeedSequence(start % 2**32, spawn_key=(next(unseeded),)))
         return plain(moved(seed, shift) if shift and isinstance(seed, int) else seed)
 
     return default_rng

@@ -51,3 +51,12 @@ class Request(Message):
     """Whether what is trained is called by its kind and order, and not by the script's names for it."""
     protected: tuple[str, ...] = ()
     """Folders below which no file may be changed that was there before the run."""
+    double: bool = False
+    """Whether all is computed in float64: what is rounded otherwise stays far below what a mistake makes."""
+    traced: bool = False
+    """Whether to note where losses go backward, and which files are written, where, with what saved in them."""
+    rank: int = 0
+    """Which of `ranks` processes this is that train together."""
+    ranks: int = 1
+    meeting: str = ""
+    """A folder where those that are stopped wait for one another."""

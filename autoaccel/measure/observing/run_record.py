@@ -30,6 +30,8 @@ class Loss:
     """None where the root is not a single number."""
     step: int
     """How many optimizer steps had been made."""
+    where: str = ""
+    """`file:line` of the project from which it went backward, of a run that is traced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,17 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """A file that the script's own process opened to write to."""
+
+    path: str
+    where: str
+    """`file:line` of the project, the first time."""
+    holds: tuple[str, ...] = ()
+    """What `torch.save` put there the last time: a line for each leaf, with its keys and what sort of value it is."""
+
+
+@dataclass(frozen=True, slots=True)
 class RunRecord(Message):
     """One run."""
 
@@ -100,6 +113,8 @@ class RunRecord(Message):
     marks: dict[str, int] = field(default_factory=dict)
     """How often something was seen that no good rewrite does; the key is a phrase for the user."""
     decisions: tuple[Decision, ...] = ()
+    written: tuple[Written, ...] = ()
+    """Files of the project, and others that may not be changed, of a run that is traced."""
     files: tuple[str, ...] = ()
     """The project's files that were run or imported, by real path, the script first."""
     reached: dict[str, tuple[int, ...]] = field(default_factory=dict)

@@ -98,6 +98,10 @@ def install(
 
     if request.protected:
         guarding.guard_torch()
+    if request.double:
+        from autoaccel.measure.observing import double_precision
+
+        double_precision.install()
     if request.rehearse:
         from autoaccel.measure.observing import rehearsal
 
@@ -116,7 +120,18 @@ def _of_mode(
     observation: Observation, script: Path, loaded: Collection[str], concerns: Concerns, pipes: tuple[int, ...]
 ) -> Iterator[Observer]:
     # after torch, which they import
-    from autoaccel.measure.observing import coverage, loaders, naming, output, randomness, state, training, turns
+    from autoaccel.measure.observing import (
+        coverage,
+        files_written,
+        loaders,
+        meeting,
+        naming,
+        output,
+        randomness,
+        state,
+        training,
+        turns,
+    )
 
     request, mode = observation.request, observation.request.mode
     if mode == "profile":
@@ -130,11 +145,15 @@ def _of_mode(
     if mode != "profile":
         yield loaders.Loaders(hashed=mode == "record")
     if mode == "record":
-        yield training.Losses()
+        yield training.Losses(concerns if request.traced else None)
         yield training.Marks()
         yield state.TrainedObjects(naming.Names(concerns, request.by_kind))
     if mode == "turns":
         yield turns.Turns(*pipes)
+    if request.traced:
+        yield files_written.FilesWritten(concerns)
+    if request.meeting:
+        yield meeting.Meeting()
     if request.perturbation:
         yield randomness.Perturbation()
     # what is imported on the way may draw numbers

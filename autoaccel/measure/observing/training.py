@@ -19,8 +19,9 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from autoaccel.measure.observing.digests import digest_of
 from autoaccel.measure.observing.exchange import Beat
+from autoaccel.measure.observing.files_written import place
 from autoaccel.measure.observing.hooks import around, untraced
-from autoaccel.measure.observing.observation import Batch, Observation, Observer
+from autoaccel.measure.observing.observation import Batch, Concerns, Observation, Observer
 from autoaccel.measure.observing.run_record import STOPPED, Loss
 
 # What a scaled loss was before it was scaled.
@@ -243,8 +244,10 @@ def marked(text: str, *, loss: str = "") -> str:
 class Losses(Observer):
     """The roots of all backwards. Single numbers are read at the end, so that no accelerator is waited for."""
 
-    def __init__(self) -> None:
-        self._found: list[Loss | tuple[Tensor, int]] = []
+    def __init__(self, concerns: Concerns | None) -> None:
+        """`concerns` where it is to be noted from which line of the project each goes backward."""
+        self._concerns = concerns
+        self._found: list[Loss | tuple[Tensor, int, str]] = []
 
     def install(self, observation: Observation) -> None:
         self._events = observation.events
@@ -255,16 +258,17 @@ class Losses(Observer):
 
     def _keep(self, roots: list[Tensor]) -> None:
         step = self._events.steps
+        where = "" if self._concerns is None else place(sys._getframe(1), self._concerns)  # noqa: SLF001
         for root in roots:
             if root.numel() == 1 and not root.is_complex():
-                self._found.append((root.detach().clone(), step))
+                self._found.append((root.detach().clone(), step, where))
             else:
-                self._found.append(Loss(digest_of(root), None, step))
+                self._found.append(Loss(digest_of(root), None, step, where))
 
 
-def _number(root: Tensor, step: int) -> Loss:
+def _number(root: Tensor, step: int, where: str) -> Loss:
     value = float(root)
-    return Loss(value.hex(), value, step)
+    return Loss(value.hex(), value, step, where)
 
 
 # -- what no good rewrite does; `invariants` sees more of it

@@ -7,8 +7,9 @@ that is: parts that vary between equal runs of the original, such as times that 
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoaccel.measure.observing.run_record import FAILED, Entry, Loss, RunRecord
@@ -87,22 +88,24 @@ def differences(original: Reference, other: RunRecord) -> list[Difference]:
     found = structure(original, other)
     steady = original.unsteady.__contains__
     if not steady("data"):
-        found.extend(_data(record, other))
+        found.extend(data(record, other))
     if not steady("loss"):
         found.extend(_losses(record.losses, other.losses))
     if not steady("state"):
         found.extend(_state(record.state, other.state))
     if not steady("random"):
-        found.extend(_random(record, other))
+        found.extend(random(record, other))
     if original.prints:
         line = printed.difference(record.printed, other.printed, original.masks)
         found.extend([] if line is None else [Difference("printed", line)])
     return in_order(found)
 
 
-def structure(original: Reference, other: RunRecord) -> list[Difference]:
+def structure(
+    original: Reference, other: RunRecord, same: Callable[[str | None, str | None], bool] = operator.eq
+) -> list[Difference]:
     """What does not depend on the values of random numbers, nor on rounding: how often, with which settings, on what;
-    and whether it failed."""
+    and whether it failed. `same` says whether two settings are."""
     record = original.record
     if other.ending == FAILED and record.ending != FAILED:
         return [Difference("failure", failed(other))]
@@ -114,7 +117,7 @@ def structure(original: Reference, other: RunRecord) -> list[Difference]:
     before, after = facts(record), facts(_as_far(record, other))
     modes = []
     for fact in dict.fromkeys((*before, *after)):
-        if fact in original.varying or before.get(fact) == after.get(fact):
+        if fact in original.varying or same(before.get(fact), after.get(fact)):
             continue
         if fact[0] == "setting" and fact[1].endswith(".training"):
             modes.append((fact[1], after.get(fact)))
@@ -170,19 +173,19 @@ def _losses(before: Sequence[Loss], after: Sequence[Loss]) -> Iterator[Differenc
         return
     if index == min(len(before), len(after)):
         yield Difference("loss", f"{counted(len(after), 'loss', 'losses')} instead of {len(before)}")
-        return
+    else:
+        yield Difference("loss", other_loss(before, after, index))
+
+
+def other_loss(before: Sequence[Loss], after: Sequence[Loss], index: int) -> str:
+    """How the losses at an index differ."""
     one, other = before[index], after[index]
-    step = one.step + 1
     amid = sum(each.step == one.step for each in before) > 1
-    which = (
-        f"loss {sum(each.step == one.step for each in before[:index]) + 1} of step {step}"
-        if amid
-        else f"loss of step {step}"
-    )
+    number = f" {sum(each.step == one.step for each in before[:index]) + 1}" if amid else ""
+    which = f"loss{number} of step {one.step + 1}"
     if one.value is None or other.value is None:
-        yield Difference("loss", f"{which}: other numbers")
-        return
-    yield Difference("loss", f"{which}: {' instead of '.join(distinct(other.value, one.value))}")
+        return f"{which}: other numbers"
+    return f"{which}: {' instead of '.join(distinct(other.value, one.value))}"
 
 
 def distinct(one: float, other: float) -> tuple[str, str]:
@@ -198,7 +201,7 @@ def _batches(record: RunRecord) -> list[tuple[int, tuple[str, ...]]]:
     return [(each.loader, each.batches) for each in record.passes]
 
 
-def _data(before: RunRecord, after: RunRecord) -> Iterator[Difference]:
+def data(before: RunRecord, after: RunRecord) -> Iterator[Difference]:
     """The first pass that got other batches. Of a pass that was left early, batches looked ahead for are no matter."""
     numbers: Counter[int] = Counter()
     for one, other in zip(before.passes, after.passes, strict=False):
@@ -256,7 +259,7 @@ def apart(one: Entry, other: Entry) -> float | None:
     return math.hypot(*differences) / math.sqrt(len(differences))
 
 
-def _random(before: RunRecord, after: RunRecord) -> Iterator[Difference]:
+def random(before: RunRecord, after: RunRecord) -> Iterator[Difference]:
     streams = [name for name in before.random if after.random.get(name) != before.random[name]]
     if streams:
         yield Difference("random", f"{listed(streams)}: other random numbers were drawn")

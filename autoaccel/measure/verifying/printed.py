@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -17,6 +18,7 @@ _OF_TIME = re.compile(
 )
 # A printed tensor shows whether a graph was built, which is what no_grad is there to change.
 _GRAPH = re.compile(r",\s*(?:grad_fn=<[^>]*>|requires_grad=True)")
+_NOTHING = 1e-3  # numbers below are compared as if they were that large
 # Where a run takes place: copies of a folder have other names.
 _PATH = re.compile(r"(?<![\w.~])(?:~|\.{0,2})/[\w.+~-][^\s'\",;:)]*")
 
@@ -46,10 +48,15 @@ def masks(runs: Sequence[Sequence[str]]) -> dict[str, frozenset[int]]:
     return {shape: frozenset(varying) for shape, varying in found.items()}
 
 
-def difference(before: Sequence[str], after: Sequence[str], masked: Mapping[str, frozenset[int]]) -> str | None:
-    """The first line that is another, as a phrase; None where all are the same, apart from words that are masked."""
+def difference(
+    before: Sequence[str], after: Sequence[str], masked: Mapping[str, frozenset[int]], bound: float = 0.0
+) -> str | None:
+    """The first line that is another, as a phrase; None where all are the same, apart from words that are masked.
+
+    `bound` is how far numbers may be off, relative to themselves.
+    """
     for one, two in zip(before, after, strict=False):
-        if not _same(one, two, masked):
+        if not _same(one, two, masked, bound):
             return f"printed {_quoted(two)} instead of {_quoted(one)}"
     if len(before) > len(after):
         return f"{_quoted(before[len(after)])} is not printed"
@@ -58,7 +65,7 @@ def difference(before: Sequence[str], after: Sequence[str], masked: Mapping[str,
     return None
 
 
-def _same(one: str, two: str, masks: Mapping[str, frozenset[int]]) -> bool:
+def _same(one: str, two: str, masks: Mapping[str, frozenset[int]], bound: float) -> bool:
     one, two = _plain(one), _plain(two)
     if one == two:
         return True
@@ -67,7 +74,22 @@ def _same(one: str, two: str, masks: Mapping[str, frozenset[int]]) -> bool:
         return False
     masked = masks.get(shape, frozenset()) | _of_time(one)
     words = zip(_WORDS.findall(one), _WORDS.findall(two), strict=True)
-    return all(at in masked for at, (left, right) in enumerate(words) if left != right)
+    return all(at in masked or close(left, right, bound) for at, (left, right) in enumerate(words) if left != right)
+
+
+def close(one: str, two: str, bound: float) -> bool:
+    """Whether two words are numbers that differ by no more than a part of themselves."""
+    try:
+        return math.isclose(float(one), float(two), rel_tol=bound, abs_tol=bound * _NOTHING)
+    except ValueError:
+        return False
+
+
+def alike(one: str, two: str, bound: float) -> bool:
+    """Whether two texts are the same but for numbers that are `close`."""
+    left, right = _WORDS.findall(one), _WORDS.findall(two)
+    pairs = zip(left, right, strict=False)
+    return len(left) == len(right) and all(this == that or close(this, that, bound) for this, that in pairs)
 
 
 def _of_time(line: str) -> set[int]:

@@ -89,6 +89,10 @@ class Verification:
     """What the reader must know to judge the verdict."""
     against: str | None = None
     """The version that it was compared with; None for its rewritten form."""
+    ranks: tuple[int, ...] = ()
+    """By how many processes it was run, beside one."""
+    differences: tuple[str, ...] = ()
+    """What differs though no change is to blame."""
 
     def of(self, verdict: Verdict) -> tuple[Outcome, ...]:
         return tuple(each for each in self.outcomes if each.verdict is verdict)
@@ -96,9 +100,9 @@ class Verification:
     @property
     def same(self) -> bool:
         """Whether no difference was seen."""
-        return not self.of(Verdict.FAILED)
+        return not self.of(Verdict.FAILED) and not self.differences
 
     @property
     def says_nothing(self) -> bool:
         """Whether there are changes, and nothing is known of any."""
-        return bool(self.outcomes) and not self.of(Verdict.FAILED) and not self.of(Verdict.PASSED)
+        return bool(self.outcomes) and self.same and not self.of(Verdict.PASSED)

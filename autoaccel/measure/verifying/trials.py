@@ -27,6 +27,8 @@ class CannotVerifyError(ValueError):
 
 Runner = Callable[[Request, Mapping[str, str]], RunRecord]
 """Makes one run; the mapping is put on top of the environment."""
+RanksRunner = Callable[[Request, Mapping[str, str], int], tuple[RunRecord, ...]]
+"""Makes one run by so many processes that train together."""
 
 
 @dataclass(slots=True)
@@ -38,11 +40,12 @@ class Trials:
     tell: Callable[[str], None]
     changes: Changes = field(default_factory=Changes)
     noted: list[RunSummary] = field(default_factory=list)
-    _known: dict[object, RunRecord] = field(default_factory=dict)
+    launcher: RanksRunner | None = None
+    _known: dict[object, tuple[RunRecord, ...]] = field(default_factory=dict)
 
     def original(self, name: str, **asked: Any) -> RunRecord:
         """A run of the script as it is; `asked` are fields of `Request`. Made anew each time."""
-        return self._run(name, replace(self.request, texts={}, **asked), {})
+        return self._run(name, replace(self.request, texts={}, **asked), {}, 1)[0]
 
     def rewritten(
         self,
@@ -54,10 +57,23 @@ class Trials:
         **asked: Any,
     ) -> RunRecord:
         """A run with some changes applied; the same question is not asked twice, but for another `repetition`."""
-        key = (frozenset(chosen), tuple(sorted(environment.items())), tuple(sorted(asked.items())), repetition)
+        return self.by_ranks(name, chosen, environment, 1, repetition=repetition, **asked)[0]
+
+    def by_ranks(
+        self,
+        name: str,
+        chosen: Collection[Change],
+        environment: Mapping[str, str],
+        count: int,
+        *,
+        repetition: int = 0,
+        **asked: Any,
+    ) -> tuple[RunRecord, ...]:
+        """The same by so many processes that train together: a record of each."""
+        key = (frozenset(chosen), tuple(sorted(environment.items())), tuple(sorted(asked.items())), repetition, count)
         if key not in self._known:
             request = replace(self.request, texts=self.changes.texts(chosen), **asked)
-            self._known[key] = self._run(name, request, environment)
+            self._known[key] = self._run(name, request, environment, count)
         return self._known[key]
 
     def note_result(self, result: str) -> None:
@@ -65,16 +81,20 @@ class Trials:
         if self.noted and not self.noted[-1].result:
             self.noted[-1] = replace(self.noted[-1], result=result)
 
-    def _run(self, name: str, request: Request, environment: Mapping[str, str]) -> RunRecord:
+    def _run(self, name: str, request: Request, environment: Mapping[str, str], count: int) -> tuple[RunRecord, ...]:
         """What goes wrong with the observation says nothing about the script. Raises `CannotVerifyError`."""
         for _ in range(2):
             self.tell(name)
             began = time.monotonic()
-            record = self.runner(request, environment)
-            self.noted.append(RunSummary(name, record.steps, time.monotonic() - began, ""))
-            failure = record.failure
-            if failure is None or failure.kind not in _UNOBSERVED:
-                return record
+            if count == 1 or self.launcher is None:
+                records: tuple[RunRecord, ...] = (self.runner(request, environment),)
+            else:
+                records = self.launcher(request, environment, count)
+            self.noted.append(RunSummary(name, records[0].steps, time.monotonic() - began, ""))
+            failures = [each.failure for each in records if each.failure is not None]
+            failure = next((each for each in failures if each.kind in _UNOBSERVED), None)
+            if failure is None:
+                return records
             self.note_result("it could not be observed")
         assert failure is not None
         raise CannotVerifyError(f"a run could not be observed: {failure.message}", failure)

@@ -1,0 +1,229 @@
+"""The procedure of `verify --ranks`: the distributed script by one process and by several, held against the original.
+
+All of it runs on the CPU, where processes meet over gloo, and in float64 where the script allows: what is added in
+another order differs by 1e-16 then, and what a mistake makes by a million times that. Where something differs, edits
+are left out until it does not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from autoaccel.measure.changes import Change, Changes
+from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import FINISHED, RunRecord
+from autoaccel.measure.verifying import comparing, rank_differences
+from autoaccel.measure.verifying.bisecting import bisect
+from autoaccel.measure.verifying.facts import Difference
+from autoaccel.measure.verifying.originals import Limits, Originals
+from autoaccel.measure.verifying.outcomes import Progress, outcome
+from autoaccel.measure.verifying.rank_differences import DOUBLE, MOST, SINGLE, Bounds
+from autoaccel.measure.verifying.report import Verdict, Verification
+from autoaccel.measure.verifying.trials import CannotVerifyError, RanksRunner, Runner, Trials, View
+from autoaccel.reports.counting import counted, listed
+
+ON_CPU: Final = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "AUTOACCEL_RANK_TIMEOUT": "60"}
+"""The environment of all runs: processes on one machine have a CPU each, at most, and do not wait for ever."""
+_ROUNDING: Final = {DOUBLE: 2.0**-52, SINGLE: 2.0**-23}
+_NUMBERS: Final = frozenset({"loss", "buffer", "parameter", "optimizer", "printed", "setting", "file"})
+
+Found = Sequence[Difference]
+
+
+def verify(
+    request: Request,
+    changes: Changes,
+    runner: Runner,
+    launcher: RanksRunner,
+    ranks: Sequence[int],
+    *,
+    limits: Limits | None = None,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Verification:
+    """Verify that one script trains the same by several processes.
+
+    Args:
+        request: The script.
+        changes: What `distribute` makes of it, or the calls of the runtime that it has.
+        runner: Makes one run by one process.
+        launcher: Makes one run by several.
+        ranks: How many.
+        limits: How far the runs go.
+        tell: Is told which run begins.
+
+    Raises:
+        CannotVerifyError: Nothing can be said.
+    """
+
+    def alone(asked: Request, environment: Mapping[str, str]) -> RunRecord:
+        return runner(asked, {**ON_CPU, **environment})
+
+    def together(asked: Request, environment: Mapping[str, str], count: int) -> tuple[RunRecord, ...]:
+        return launcher(asked, {**ON_CPU, **environment}, count)
+
+    request = dataclasses.replace(request, traced=True, double=True)
+    trials = Trials(request, alone, tell, changes, launcher=together)
+    return _Procedure(trials, limits or Limits(), tuple(dict.fromkeys(ranks))).run()
+
+
+@dataclass(slots=True)
+class _Procedure:
+    trials: Trials
+    limits: Limits
+    ranks: tuple[int, ...]
+    began: float = field(default_factory=time.monotonic)
+    others: list[str] = field(default_factory=list)
+    """What differs though no change is to blame."""
+    worst: float = 0.0
+    """How far losses of what is distributed were off at most, relative to themselves."""
+
+    def run(self) -> Verification:
+        originals = Originals(self.trials, self.limits)
+        first, asked, notes = self._first_run(originals)
+        changes = self.trials.changes
+        notes.extend(changes.problems)
+        views = originals.views(first, asked, changes)
+        state = Progress(changes.all, notes=notes)
+        for view in views:
+            if "loss" in view.reference.unsteady:
+                raise CannotVerifyError("it does not train the same when it is run again, so ranks cannot be compared")
+            if found := self._alone(view, state.good):
+                self._blame(found, partial(self._alone, view), state, "by one process")
+                continue
+            for count in self.ranks:
+                bounds = self._bounds()
+                if found := self._together(view, state.good, count, bounds):
+                    found, bounds = self._beyond_rounding(view, state.good, count, found)
+                if found:
+                    self._find_the_line(view, state, count, bounds, found)
+                    break
+                records = self._by_several(view, state.good, count)
+                self.worst = max(self.worst, rank_differences.off(view.reference.record, records))
+                notes.extend(rank_differences.notes(records))
+        outcomes = tuple(outcome(each, changes, state, views, None) for each in changes)
+        same = f"by one process bit for bit, by {self._several()} within {self.worst:.0e} of it"
+        return Verification(
+            script=self.trials.request.script,
+            outcomes=tuple(
+                dataclasses.replace(each, reason=same) if each.verdict is Verdict.PASSED else each for each in outcomes
+            ),
+            steps=first.steps or first.backwards,
+            complete=first.ending == FINISHED,
+            repeats=views[0].reference.repeats,
+            device="cpu",
+            torch=first.torch,
+            python=first.python,
+            seconds=time.monotonic() - self.began,
+            trials=tuple(self.trials.noted),
+            notes=tuple(dict.fromkeys(state.notes)),
+            ranks=self.ranks,
+            differences=tuple(dict.fromkeys(self.others)),
+        )
+
+    def _first_run(self, originals: Originals) -> tuple[RunRecord, dict[str, object], list[str]]:
+        """In float64, if the script does not fail of that."""
+        try:
+            return originals.first_run()
+        except CannotVerifyError as error:
+            if error.failure is None:
+                raise
+            said = error.failure
+        self.trials.note_result("it fails in float64")
+        self.trials.request = dataclasses.replace(self.trials.request, double=False)
+        first, asked, notes = originals.first_run()
+        why = f"{said.kind}: {said.message}".partition("\n")[0]
+        return first, asked, [*notes, f"it does not run in float64 ({why}), so losses in float32 were compared"]
+
+    # -- what differs
+
+    def _alone(self, view: View, chosen: Collection[Change]) -> Found:
+        """By one process nothing differs, not by a bit."""
+        record = self._by_one(view, chosen)
+        found = comparing.differences(view.reference, record)
+        self.trials.note_result(comparing.told(found))
+        return found
+
+    def _by_one(self, view: View, chosen: Collection[Change]) -> RunRecord:
+        return self.trials.rewritten(self._name(view, chosen, "1 process"), chosen, {}, **view.asked)
+
+    def _by_several(self, view: View, chosen: Collection[Change], count: int) -> tuple[RunRecord, ...]:
+        name = self._name(view, chosen, f"{count} processes")
+        return self.trials.by_ranks(name, chosen, {}, count, **view.asked)
+
+    def _name(self, view: View, chosen: Collection[Change], processes: str) -> str:
+        of = len(self.trials.changes)
+        what = "distributed" if len(chosen) == of else f"{len(chosen)} of {of} changes"
+        return f"{what}, {processes}{view.name}"
+
+    def _together(self, view: View, chosen: Collection[Change], count: int, bounds: Bounds) -> Found:
+        ranks = self._by_several(view, chosen, count)
+        found = self._differences(view, ranks, bounds)
+        self.trials.note_result(comparing.told(found))
+        return found
+
+    def _differences(self, view: View, ranks: Sequence[RunRecord], bounds: Bounds) -> Found:
+        alone = self._by_one(view, self.trials.changes.all)  # what it writes, which is known already
+        return rank_differences.differences(view.reference, alone, ranks, bounds)
+
+    def _beyond_rounding(
+        self, view: View, chosen: Collection[Change], count: int, found: Found
+    ) -> tuple[Found, Bounds]:
+        """The same, once it is known how far roundings grow in this script; that is looked at only here."""
+        bounds = self._bounds()
+        relative = bounds.relative
+        worst = rank_differences.off(view.reference.record, self._by_several(view, chosen, count))
+        if {each.kind for each in found} - _NUMBERS or worst > MOST[relative]:
+            return found, bounds
+        disturbed = self.trials.original(
+            f"original, rounded otherwise{view.name}", perturbation=_ROUNDING[relative], **view.asked
+        )
+        bounds = Bounds(relative, rank_differences.growth(view.reference.record, disturbed))
+        return self._together(view, chosen, count, bounds), bounds
+
+    # -- who is to blame
+
+    def _find_the_line(self, view: View, state: Progress, count: int, bounds: Bounds, found: Found) -> None:
+        trained = _without_files(found)
+        by = f"by {counted(count, 'process', 'processes')}"
+        self.others.extend(f"{each.text}, {by}" for each in found if each.kind == "file")
+        # before they join, other processes may draw other numbers than the first
+        first = bool(_without_files(self._differences(view, self._by_several(view, state.good, count)[:1], bounds)))
+
+        def probe(chosen: Sequence[Change]) -> Found:
+            """Without files, which each process writes until it is told not to."""
+            records = self._by_several(view, chosen, count)
+            found = _without_files(self._differences(view, records[:1] if first else records, bounds))
+            self.trials.note_result(comparing.told(found))
+            return found
+
+        if trained:
+            self._blame(trained, probe, state, by)
+
+    def _blame(self, found: Found, probe: Callable[[Sequence[Change]], Found], state: Progress, by: str) -> None:
+        """Find the changes without which it is the same, unless it is not even without any."""
+        told = [dataclasses.replace(each, text=f"{each.text}, {by}") for each in found]
+        if not state.good or probe(()):
+            self.others.append(comparing.told(told))
+            return
+        result = bisect(state.good, probe, self.trials.changes.needs, wrong=found)
+        for culprit in result.culprits:
+            verdict = [dataclasses.replace(each, text=f"{each.text}, {by}") for each in culprit.verdict]
+            state.failed[culprit.item] = verdict, culprit.company
+        state.good = self.trials.changes.closed(result.fine)
+
+    # -- words
+
+    def _bounds(self) -> Bounds:
+        return Bounds(DOUBLE if self.trials.request.double else SINGLE)
+
+    def _several(self) -> str:
+        return listed([str(each) for each in self.ranks])
+
+
+def _without_files(found: Found) -> Found:
+    return [each for each in found if each.kind != "file"]
