@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -32,6 +33,8 @@ UNDONE: Final = {
     "first": '__import__("contextlib").nullcontext()',
 }
 """By verb, what stands in the place of its call where it is taken back: its first argument, or another function."""
+
+_WRITES: Final = re.compile(r"^`(with )?\w+\.(save|first|path)\b")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,6 +66,11 @@ def find(
 
     taken_back = changes.find(paths, configuration, of_verbs)
     return Verbs(taken_back.all, found.left_alone, found.problems, (), taken_back)
+
+
+def writes_files(change: Change) -> bool:
+    """Whether a change is about who writes a file."""
+    return _WRITES.search(change.record.message) is not None
 
 
 def by_edit(analysis: Analysis) -> Analysis:

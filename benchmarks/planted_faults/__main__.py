@@ -13,11 +13,12 @@ from autoaccel.analysis import Project
 from autoaccel.measure.verifying.originals import STEPS, Limits
 from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.engine import Analysis
+from autoaccel.rewriting.rule import Rule
 from benchmarks.planted_faults import judging
 from benchmarks.planted_faults.catalogue import Fault, faults
 from benchmarks.planted_faults.planting import plant
-from benchmarks.planted_faults.running import judged
-from tests.measure.forking import Forking
+from benchmarks.planted_faults.running import distributing, judged
+from tests.measure.forking import Forking, ForkingRanks
 
 
 def main() -> int:
@@ -38,11 +39,12 @@ def main() -> int:
             print(f"# {fault.name}: {fault.wrong}\n{shown(fault)}")
         return 0
     known = judging.known(arguments.state)
-    with Forking() as forking:
+    ranks = max((fault.ranks for fault in chosen), default=0)
+    with Forking() as forking, ForkingRanks(forking, ranks) as together:
         for fault in chosen:
             verdict = known.get(fault.name)
             if verdict is None or arguments.again or (arguments.missed and not verdict.killed):
-                verdict = judged(fault, forking.run, Limits(steps=arguments.steps))
+                verdict = judged(fault, forking.run, Limits(steps=arguments.steps), together.run)
                 judging.keep(verdict, arguments.state)
             state = "killed" if verdict.killed else "caught" if verdict.caught else "MISSED"
             print(
@@ -68,7 +70,9 @@ def _told(verdict: judging.Verdict) -> str:
 def shown(fault: Fault) -> str:
     """What the fault does to the rewritten file, as a diff."""
     folder = fault.path.parent
-    analysis = _analysis(fault.planted_in, tuple(sorted(folder.glob("*.py"))) if fault.file else (fault.path,))
+    rules = distributing(folder).rules if fault.ranks else registry.rules()
+    paths = tuple(sorted(folder.glob("*.py"))) if fault.file else (fault.path,)
+    analysis = _analysis(fault.planted_in, paths, tuple(rules))
     altered, _ = plant(analysis, fault.plant)
     right, wrong = (engine.apply(each, each.findings).splitlines(keepends=True) for each in (analysis, altered))
     name = fault.planted_in.name
@@ -76,9 +80,9 @@ def shown(fault: Fault) -> str:
 
 
 @cache
-def _analysis(path: Path, paths: tuple[Path, ...]) -> Analysis:
+def _analysis(path: Path, paths: tuple[Path, ...], rules: tuple[Rule, ...]) -> Analysis:
     texts = {each: sources.read(each).text for each in paths}
-    return engine.analyse(texts[path], path, registry.rules(), project=Project(texts, texts))
+    return engine.analyse(texts[path], path, rules, project=Project(texts, texts))
 
 
 if __name__ == "__main__":

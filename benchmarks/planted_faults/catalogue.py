@@ -11,7 +11,7 @@ from benchmarks.planted_faults.planting import Planted, Scene
 
 HERE = Path(__file__).resolve().parent
 FIXTURES = HERE.parents[1] / "fixtures" / "scripts"
-_MODULES = ("autocasting", "tensors", "loading", "compiling", "gradients", "introduction")
+_MODULES = ("autocasting", "tensors", "loading", "compiling", "gradients", "introduction", "training_together")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,8 @@ class Fault:
     file: str = ""
     """The file of the script's project that the finding is in; the script itself unless said otherwise."""
     arguments: tuple[str, ...] = ()
+    ranks: int = 0
+    """By how many processes the script runs that `distribute` makes; 0: it is what `rewrite` makes, by one."""
     unseen: str = ""
     """Why this cannot show on a CPU, whatever is rehearsed; such a fault is counted as missed."""
 
@@ -46,13 +48,20 @@ _FAULTS: dict[str, Fault] = {}
 
 
 def fault(
-    name: str, script: str, wrong: str, *, file: str = "", arguments: tuple[str, ...] = (), unseen: str = ""
+    name: str,
+    script: str,
+    wrong: str,
+    *,
+    file: str = "",
+    arguments: tuple[str, ...] = (),
+    ranks: int = 0,
+    unseen: str = "",
 ) -> Callable[[Callable[[Scene], Planted]], Callable[[Scene], Planted]]:
     """Enter a function that plants a fault into the catalogue."""
 
     def enter(plant: Callable[[Scene], Planted]) -> Callable[[Scene], Planted]:
         assert name not in _FAULTS, name
-        _FAULTS[name] = Fault(name, script, wrong, plant, file, arguments, unseen)
+        _FAULTS[name] = Fault(name, script, wrong, plant, file, arguments, ranks, unseen)
         return plant
 
     return enter

@@ -12,16 +12,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from autoaccel.config import Configuration
+from autoaccel.config import Configuration, configure
 from autoaccel.config.settings import Settings
 from autoaccel.edits import Finding
-from autoaccel.measure import changes
+from autoaccel.measure import changes, distributed_changes, scratch
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import RunRecord
+from autoaccel.measure.verifying import several_ranks
 from autoaccel.measure.verifying.originals import Limits
 from autoaccel.measure.verifying.procedure import verify
 from autoaccel.measure.verifying.report import Outcome, Verdict, Verification
 from autoaccel.measure.verifying.trials import CannotVerifyError
+from autoaccel.rewriting import registry
 from autoaccel.rewriting.engine import Analysis
 from benchmarks.planted_faults import judging
 from benchmarks.planted_faults.catalogue import FIXTURES, Fault
@@ -54,13 +56,24 @@ class _Plantation:
         return altered
 
 
-def judged(fault: Fault, runner: Runner, limits: Limits | None = None) -> judging.Verdict:
-    """Verify a copy of the fault's script with the fault in it."""
+RanksRunner = Callable[[Request, Mapping[str, str], Path, int], tuple[RunRecord, ...]]
+"""The same by so many processes that train together."""
+
+
+def judged(
+    fault: Fault, runner: Runner, limits: Limits | None = None, launcher: RanksRunner | None = None
+) -> judging.Verdict:
+    """Verify a copy of the fault's script with the fault in it. `launcher` is for faults of several ranks."""
     plantation = _Plantation(fault)
     began = time.monotonic()
     with copied(fault.path) as script:
         try:
-            answer: Verification | str = _verified(script, fault.arguments, plantation, runner, limits)
+            answer: Verification | str
+            if fault.ranks:
+                assert launcher is not None, fault.name
+                answer = _distributed(script, fault.ranks, plantation, runner, launcher, limits)
+            else:
+                answer = _verified(script, fault.arguments, plantation, runner, limits)
         except (CannotVerifyError, AssertionError) as error:  # the latter: a run ended without a record
             answer = f"no answer: {error}"
     seconds = round(time.monotonic() - began, 1)
@@ -78,6 +91,8 @@ def _verdict(fault: Fault, wrong: Finding, answer: Verification | str, seconds: 
     if isinstance(answer, str):
         return said
     failed = answer.of(Verdict.FAILED)
+    if not failed and answer.differences:
+        return replace(said, status="difference", first=_COPY.sub("", answer.differences[0]))
     if failed:
         return replace(
             said, status="difference", named=tuple(map(_place, failed)), first=_COPY.sub("", failed[0].reason)
@@ -113,3 +128,34 @@ def _verified(
     find = functools.partial(changes.find, configuration=Configuration(Settings()), alter=alter)
     report, _ = verify(request, find, lambda asked, environment: runner(asked, environment, folder), limits=limits)
     return report
+
+
+def _distributed(
+    script: Path,
+    ranks: int,
+    alter: Callable[[Analysis], Analysis],
+    runner: Runner,
+    launcher: RanksRunner,
+    limits: Limits | None,
+) -> Verification:
+    """`autoaccel verify --ranks` in the script's folder. Raises `CannotVerifyError`."""
+    folder = script.parent.resolve()
+    changes = distributed_changes.find([script.resolve()], distributing(folder), alter)
+    with scratch.copy(folder, folder) as copy:
+
+        def alone(asked: Request, environment: Mapping[str, str]) -> RunRecord:
+            copy.restore()
+            return copy.record(runner(copy.request(asked), environment, copy.folder))
+
+        def together(asked: Request, environment: Mapping[str, str], count: int) -> tuple[RunRecord, ...]:
+            copy.restore()
+            return tuple(map(copy.record, launcher(copy.request(asked), environment, copy.folder, count)))
+
+        request = Request(script.name, root=str(folder), protected=(str(folder),))
+        return several_ranks.verify(request, changes, alone, together, (ranks,), limits=limits)
+
+
+def distributing(folder: Path) -> Configuration:
+    """The rules of `distribute`, and no others."""
+    rules = tuple(rule.code for rule in registry.rules() if rule.command)
+    return configure(folder, isolated=True, overrides={"select": rules, "tier": "numerics"})

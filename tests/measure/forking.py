@@ -19,11 +19,15 @@ import tempfile
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from autoaccel.measure import launching
 from autoaccel.measure.observing.exchange import Exchange
+from autoaccel.measure.observing.meeting import OVER
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import RunRecord
 
@@ -93,6 +97,38 @@ class Forking:
         self._server.stdin.write(json.dumps(message) + "\n")
         self._server.stdin.flush()
         return int(self._server.stdout.readline())
+
+
+class ForkingRanks:
+    """Processes that train together, each of another server. `run` is to `launching.observe_ranks` what that of
+    `Forking` is to `launching.observe`; a context manager."""
+
+    def __init__(self, first: Forking, most: int) -> None:
+        self._servers = [first, *(Forking() for _ in range(most - 1))]
+
+    def __enter__(self) -> ForkingRanks:
+        for server in self._servers[1:]:
+            server.__enter__()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        for server in self._servers[1:]:
+            server.__exit__()
+
+    def run(self, request: Request, environment: Mapping[str, str], folder: Path, count: int) -> tuple[RunRecord, ...]:
+        """A record of each."""
+        port = launching.free_port()
+        with tempfile.TemporaryDirectory() as meeting, ThreadPoolExecutor(count) as pool:
+
+            def run(rank: int) -> RunRecord:
+                asked = replace(request, rank=rank, ranks=count, meeting=meeting)
+                told = {**environment, **launching.rank_environment(rank, count, port)}
+                try:
+                    return self._servers[rank].run(asked, told, folder)
+                finally:
+                    Path(meeting, OVER).touch()
+
+            return tuple(pool.map(run, range(count)))
 
 
 def _serve() -> None:

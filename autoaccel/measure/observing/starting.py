@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import faulthandler
 import functools
 import multiprocessing.process
@@ -200,6 +201,9 @@ def run(observation: Observation, execute: Callable[[], None], concerns: Concern
     except BaseException as error:
         if not observation.here:
             raise
+        if observation.request.ranks > 1:
+            with contextlib.suppress(Exception):
+                sys.excepthook(type(error), error, error.__traceback__)  # which leaves word for the others
         observation.end(FAILED, failure_of(error, concerns))
     if observation.here:
         _leave()

@@ -14,7 +14,7 @@ from autoaccel.reports.counting import counted, listed
 # The order in which differences are told: what explains others comes first.
 KINDS = (
     "failure", "mark", "data", "setting", "count", "loss", "buffer", "parameter", "optimizer", "random", "printed",
-    "file",
+    "saved", "file",
 )  # fmt: skip
 
 

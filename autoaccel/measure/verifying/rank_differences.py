@@ -76,7 +76,7 @@ def differences(original: Reference, alone: RunRecord, ranks: Sequence[RunRecord
         if record.printed and not _joined(record):
             text = f"rank {rank} prints {record.printed[0].strip()!r}, too"
             found.setdefault(("printed", "too"), Difference("printed", text))
-    return [*in_order(found.values()), *files(original.record, alone, ranks)]
+    return in_order([*found.values(), *files(original.record, alone, ranks)])
 
 
 def notes(ranks: Sequence[RunRecord]) -> Iterator[str]:
@@ -194,7 +194,7 @@ def files(original: RunRecord, alone: RunRecord, ranks: Sequence[RunRecord]) -> 
             text = f"{_line(first.where)}{name} is written by rank {writers[0]}, and not by one process"
             found.append(Difference("file", text))
         elif path in expected and (key := _other_key(expected[path], first)) is not None:
-            found.append(Difference("file", f"{_line(first.where)}{name} {key}"))
+            found.append(Difference("saved", f"{_line(first.where)}{name} {key}"))
     missing = [path for path in expected if not any(path in each for each in by_rank)]
     found.extend(Difference("file", f"{known_as(Path(path))} is not written") for path in missing)
     return found

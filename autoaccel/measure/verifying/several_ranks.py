@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from autoaccel.measure.changes import Change, Changes
+from autoaccel.measure.changes import Change, Changes, known_as
+from autoaccel.measure.distributed_changes import writes_files
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import FINISHED, RunRecord
 from autoaccel.measure.verifying import comparing, rank_differences
@@ -106,7 +107,8 @@ class _Procedure:
                 self.worst = max(self.worst, rank_differences.off(view.reference.record, records))
                 notes.extend(rank_differences.notes(records))
         outcomes = tuple(outcome(each, changes, state, views, None) for each in changes)
-        same = f"by one process bit for bit, by {self._several()} within {self.worst:.0e} of it"
+        same = f"by one process bit for bit, by {listed([*map(str, self.ranks)])} within {self.worst:.0e} of it"
+        same = "it makes no difference" if state.failed or self.others else same
         return Verification(
             script=self.trials.request.script,
             outcomes=tuple(
@@ -190,7 +192,9 @@ class _Procedure:
     def _find_the_line(self, view: View, state: Progress, count: int, bounds: Bounds, found: Found) -> None:
         trained = _without_files(found)
         by = f"by {counted(count, 'process', 'processes')}"
-        self.others.extend(f"{each.text}, {by}" for each in found if each.kind == "file")
+        for each in _by(found, by):
+            if each.kind == "file":
+                self._blame_the_writer(each, state)
         # before they join, other processes may draw other numbers than the first
         first = bool(_without_files(self._differences(view, self._by_several(view, state.good, count)[:1], bounds)))
 
@@ -204,25 +208,44 @@ class _Procedure:
         if trained:
             self._blame(trained, probe, state, by)
 
+    def _blame_the_writer(self, found: Difference, state: Progress) -> None:
+        """The change on whose line a file is written, if there is one."""
+        at = [each for each in state.good if found.text.startswith(f"{known_as(each.path)}:{each.record.line}: ")]
+        if not at:
+            self.others.append(found.text)
+        for each in at:
+            state.failed[each] = (found,), ()
+        state.good = self.trials.changes.without(state.failed)
+
     def _blame(self, found: Found, probe: Callable[[Sequence[Change]], Found], state: Progress, by: str) -> None:
-        """Find the changes without which it is the same, unless it is not even without any."""
-        told = [dataclasses.replace(each, text=f"{each.text}, {by}") for each in found]
-        if not state.good or probe(()):
-            self.others.append(comparing.told(told))
+        """Find the changes without which it is the same, unless it is not even without any.
+
+        What writes files is never left out: processes would spoil one another's.
+        """
+        changes = self.trials.changes
+        fixed = tuple(each for each in state.good if writes_files(each))
+        items = [each for each in state.good if each not in fixed]
+
+        def with_fixed(chosen: Sequence[Change]) -> Found:
+            return probe(changes.closed([*fixed, *chosen]))
+
+        if not items or with_fixed(()):
+            self.others.append(comparing.told(_by(found, by)))
             return
-        result = bisect(state.good, probe, self.trials.changes.needs, wrong=found)
-        for culprit in result.culprits:
-            verdict = [dataclasses.replace(each, text=f"{each.text}, {by}") for each in culprit.verdict]
-            state.failed[culprit.item] = verdict, culprit.company
-        state.good = self.trials.changes.closed(result.fine)
+        culprits = bisect(items, with_fixed, changes.needs, wrong=found).culprits
+        for each in culprits:
+            state.failed[each.item] = _by(found if len(culprits) == 1 else each.verdict, by), each.company
+        state.good = changes.without(state.failed)
 
     # -- words
 
     def _bounds(self) -> Bounds:
         return Bounds(DOUBLE if self.trials.request.double else SINGLE)
 
-    def _several(self) -> str:
-        return listed([str(each) for each in self.ranks])
+
+def _by(found: Found, by: str) -> Found:
+    """The same, by so many processes."""
+    return [dataclasses.replace(each, text=f"{each.text}, {by}") for each in found]
 
 
 def _without_files(found: Found) -> Found:

@@ -36,6 +36,7 @@ _BACKENDS: Final = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl", "xpu": "cpu:glo
 _PATIENCE: Final = 600  # seconds that a rank waits for another one in the same operation
 _LATER: Final = timedelta(seconds=10)  # until torch gives up, which does not say which rank is missing
 _POLL: Final = 1e-4  # seconds
+_ASKING: Final = 0.5  # seconds between two looks at who is still there
 _WORD: Final = 3.0  # seconds in which a rank that fails has left word
 _LOST: Final = re.compile(r"gloo|nccl|connection|timed? ?out|peer|socket|store", re.IGNORECASE)
 
@@ -99,7 +100,7 @@ class Group:
         while not is_over():
             time.sleep(_POLL)
             now = time.monotonic()
-            if now - asked > 0.5:
+            if now - asked > _ASKING:
                 asked = now
                 self.store.set(f"at/{self.rank}", place)
                 if (reason := self.lost()) and not is_over():
@@ -115,9 +116,15 @@ class Group:
         for rank in ranks:
             if self.store.check([f"ended/{rank}"]):
                 return f"rank {rank} has reached the end of the program"
-        for rank in ranks:
-            if self.store.check([f"process/{rank}"]) and _is_gone(self.store.get(f"process/{rank}").decode()):
-                return f"rank {rank} has gone without a word, as a process that is killed does"
+        return self.gone()
+
+    def gone(self) -> str:
+        """Which process of this machine has ended without a word; empty where none is known to have."""
+        for rank in range(self.size):
+            here = rank != self.rank and self.store.check([f"process/{rank}"])
+            if here and not self.store.check([f"ended/{rank}"]):
+                if _is_gone(self.store.get(f"process/{rank}").decode()):
+                    return f"rank {rank} has gone without a word, as a process that is killed does"
         return ""
 
     def missing(self, place: str) -> str:
@@ -315,11 +322,17 @@ def _leave() -> None:
 
 def _wait_for_the_end(group: Group) -> bool:
     store, began = group.store, time.monotonic()
+    asked = began
     store.set(f"ended/{group.rank}", "1")
     ends = [f"ended/{rank}" for rank in range(group.size)]
     while not store.check(ends):
-        if store.check(["failed"]) or time.monotonic() - began > patience():
+        now = time.monotonic()
+        if store.check(["failed"]) or now - began > patience():
             return False
+        if now - asked > _ASKING:
+            asked = now
+            if group.gone() and not store.check(ends):
+                return False
         time.sleep(0.01)
     store.add("left", 1)
     while group.rank == 0 and store.add("left", 0) < group.size and time.monotonic() - began < patience():
