@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.measure.forking import Forking
+from tests.measure.forking import Forking, ForkingRanks
 
 # Before anything imports torch: as many threads as there are cores wait for one another, spinning, where several
 # processes share these.
@@ -52,3 +52,10 @@ def forking() -> Iterator[Forking]:
     """One process that has torch, for all tests that need more of them."""
     with Forking() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def forking_ranks(forking: Forking) -> Iterator[ForkingRanks]:
+    """As many as there are processes that train together."""
+    with ForkingRanks(forking, 2) as servers:
+        yield servers

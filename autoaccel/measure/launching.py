@@ -267,10 +267,8 @@ def observe_ranks(
             run.ask_where()
         for run in runs:
             run.end()
-        return tuple(
-            _recorded(run, timeout if hangs else None, alone=hangs) if run in hanging else _recorded(run, None)
-            for run in runs
-        )
+        waited = min(timeout or math.inf, _ALONE if ended else math.inf) if hangs else None
+        return tuple(_recorded(run, waited, alone=hangs) if run in hanging else _recorded(run, None) for run in runs)
 
 
 def rank_environment(rank: int, count: int, port: int) -> dict[str, str]:

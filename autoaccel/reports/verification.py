@@ -46,7 +46,7 @@ def verdict(report: Verification) -> str:
     by = f" by {listed([str(each) for each in (1, *report.ranks)])} processes" if report.ranks else ""
     than = f"{than}{by}"
     if report.differences and not failed:
-        return click.style(f"{script} does not train the same{than}, whatever is changed.", fg="red", bold=True)
+        return click.style(f"{script} does not train the same{than}, and no change is to blame.", fg="red", bold=True)
     if not report.outcomes:
         what = "nothing would be rewritten" if report.against is None else f"the same code{than}"
         return click.style(f"{script}: {what}, so there is nothing to verify.", bold=True)

@@ -20,7 +20,7 @@ from benchmarks.planted_faults.introduction import HYPOTHETICAL
 from benchmarks.planted_faults.judging import Verdict
 from benchmarks.planted_faults.planting import Planted, Scene, UnplantableError, made_up, plant, without
 from benchmarks.planted_faults.running import judged
-from tests.measure.forking import Forking
+from tests.measure.forking import Forking, ForkingRanks
 
 FAULTS = {each.name: each for each in faults()}
 # Six steps show what these do.
@@ -38,6 +38,7 @@ def test_the_catalogue_holds_what_a_comparison_of_losses_lets_pass() -> None:
     assert all(f"introduction/{name}" in FAULTS for name in edits.split())
     assert sum(name.startswith("introduction/") and "said-to-be" not in name for name in FAULTS) >= 8
     assert len(FAULTS) >= 35
+    assert sum(each.ranks > 1 for each in FAULTS.values()) >= 10
 
 
 @pytest.mark.slow
@@ -46,6 +47,13 @@ def test_faults_are_caught_and_named(name: str, forking: Forking) -> None:
     verdict = judged(FAULTS[name], forking.run, LIMITS)
     assert verdict.caught, verdict.status
     assert verdict.named == (verdict.planted,)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ranks/schedule-of-all-ranks", "ranks/keys-of-a-wrapper", "ranks/file-of-each-rank"])
+def test_faults_of_several_ranks_are_caught_and_named(name: str, forking: Forking, forking_ranks: ForkingRanks) -> None:
+    verdict = judged(FAULTS[name], forking.run, None, forking_ranks.run)
+    assert verdict.killed, verdict
 
 
 @pytest.mark.slow

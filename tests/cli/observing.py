@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,15 @@ class Observed:
             python="3.11.7",
         )
 
+    def ranks(self, request: Request, count: int, **options: Any) -> tuple[RunRecord, ...]:
+        """In the place of `launching.observe_ranks`. A call of `apart` fails on the second rank."""
+        records = tuple(self(replace(request, rank=rank, ranks=count), **options) for rank in range(count))
+        texts = request.texts.values() or [self._text(options["folder"] / request.script)]
+        if any("apart(" in text for text in texts):
+            failure = Failure("ValueError", "it is another one", "train.py:2")
+            return (records[0], RunRecord(FAILED, failure), *records[2:])
+        return records
+
     def _text(self, script: Path) -> str:
         try:
             return script.read_text(encoding="utf-8")
@@ -79,6 +88,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Observed:
     """No process is started any more."""
     observed = Observed()
     monkeypatch.setattr(launching, "observe", observed)
+    monkeypatch.setattr(launching, "observe_ranks", observed.ranks)
     monkeypatch.setattr(Processes, "contender", lambda runs, *args, **kwargs: observed.contender(*args, **kwargs))
     monkeypatch.setattr(interpreters, "choose", lambda _: Interpreter("python", (3, 11, 7), "2.13.0"))
     return observed

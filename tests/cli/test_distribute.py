@@ -1,8 +1,12 @@
-"""`autoaccel distribute`: how it ends, what it writes, and which files it looks at. The rule is a sample."""
+"""`autoaccel distribute`, and `verify --ranks`: how they end, what is written, and which files are looked at.
+
+The rule is a sample, and no script really runs.
+"""
 
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,11 +17,12 @@ from autoaccel.analysis import Script
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
 from autoaccel.rewriting import registry
 from autoaccel.rewriting.rule import Rule
+from tests.cli import observing
 from tests.cli.conftest import FAST
 
 Run = Callable[..., Result]
 
-SHARE = Rule("AA890", "share-call", Tier.EQUIVALENT, (b"alone(",), on_request=True, command="distribute")
+SHARE = Rule("AA890", "share-call", Tier.EQUIVALENT, (b"alone(", b"import"), on_request=True, command="distribute")
 
 
 @SHARE.check
@@ -34,6 +39,8 @@ def _share(script: Script) -> Iterator[Finding | Skipped]:
 FILES = {
     "plain.py": b"x = alone(1)\ny = slow(2)\n",
     "declined.py": b"x = alone()\n",
+    "differs.py": b"x = alone(apart())\n",
+    "fails.py": b"x = alone(crash())\n",
     "unconcerned.py": b"x = 1\n",
     "done.py": b"from autoaccel import runtime as accel\naccel.distribute(model)\n",
     "broken.py": b"x = alone(1\n",
@@ -45,23 +52,26 @@ FILES = {
 SHARED = {"plain.py": b"x = shared(1)\ny = slow(2)\n", "of_two.py": b"import helper\nx = shared(1)\n"}
 
 MATRIX = """
-                   | distribute | distribute --diff | distribute --shard
-plain.py           | 0 nothing  | 1 patch           | 2 nothing
-declined.py        | 2 nothing  | 2 nothing         | 2 nothing
-unconcerned.py     | 2 nothing  | 2 nothing         | 2 nothing
-done.py            | 0 nothing  | 0 nothing         | 2 nothing
-broken.py          | 2 nothing  | 2 nothing         | 2 nothing
-of_two.py          | 0 nothing  | 1 patch           | 2 nothing
-missing.py         | 2 nothing  | 2 nothing         | 2 nothing
-notes              | 2 nothing  | 2 nothing         | 2 nothing
--                  | 2 nothing  | 2 nothing         | 2 nothing
-plain.py helper.py | 2 nothing  | 2 nothing         | 2 nothing
-plain.py --config selct=[] | 2 nothing | 2 nothing  | 2 nothing
+                   | distribute | distribute --diff | distribute --shard | verify --ranks 2,3
+plain.py           | 0 nothing  | 1 patch           | 2 nothing          | 0 report
+declined.py        | 2 nothing  | 2 nothing         | 2 nothing          | 2 nothing
+unconcerned.py     | 2 nothing  | 2 nothing         | 2 nothing          | 2 nothing
+done.py            | 0 nothing  | 0 nothing         | 2 nothing          | 0 report
+differs.py         | 0 nothing  | 1 patch           | 2 nothing          | 1 report
+fails.py           | 0 nothing  | 1 patch           | 2 nothing          | 2 nothing
+broken.py          | 2 nothing  | 2 nothing         | 2 nothing          | 2 nothing
+of_two.py          | 0 nothing  | 1 patch           | 2 nothing          | 0 report
+missing.py         | 2 nothing  | 2 nothing         | 2 nothing          | 2 nothing
+notes              | 2 nothing  | 2 nothing         | 2 nothing          | 2 nothing
+-                  | 2 nothing  | 2 nothing         | 2 nothing          | 2 nothing
+plain.py helper.py | 2 nothing  | 2 nothing         | 2 nothing          | 0 report
+plain.py --config selct=[] | 2 nothing | 2 nothing  | 2 nothing          | 2 nothing
 """
 
 
 @pytest.fixture(autouse=True)
 def _files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    observing.install(monkeypatch)
     monkeypatch.setattr(registry, "rules", lambda: (FAST, SHARE))
     for name, content in FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
@@ -83,11 +93,13 @@ def test_how_it_ends(run: Run, folder: Path, row: str, column: str, status: int,
     result = run(*column.split(), *row.split())
 
     assert result.exit_code == status, result.output
-    assert ("patch" if result.stdout.startswith("--- a/") else "nothing") == stdout
+    report = "train the same" in result.stdout or "trains the same" in result.stdout
+    assert ("patch" if result.stdout.startswith("--- a/") else "report" if report else "nothing") == stdout
     assert (status == 2) == ("rror: " in result.stderr), result.stderr
     assert "Traceback" not in result.output
     written = [name for name, content in FILES.items() if (folder / name).read_bytes() != content]
-    expected = {"plain.py": ["plain.py"], "of_two.py": ["of_two.py", "helper.py"]}.get(row, [])
+    own = [row] if row in ("plain.py", "differs.py", "fails.py") else []
+    expected = {"of_two.py": ["of_two.py", "helper.py"]}.get(row, own)
     assert written == (expected if column == "distribute" else [])
 
 
@@ -122,3 +134,57 @@ def test_it_says_why_not(run: Run, arguments: str, said: str) -> None:
 
 def test_a_reason_is_told(run: Run) -> None:
     assert "declined.py:1:5: AA890 share-call: left alone: it has no model" in run("distribute", "declined.py").stderr
+
+
+# -- verify --ranks
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("declined.py", "error: declined.py: not distributed: it has no model"),
+        ("unconcerned.py", "error: unconcerned.py: not distributed: no model that it trains is in sight"),
+        ("fails.py", "error: fails.py:2: NameError: name 'crash' is not defined"),
+        ("plain.py --ranks 1", "'1': numbers of processes are wanted, from 2 to 64, as in 2,3"),
+        ("plain.py --ranks 2;3", "'2;3': numbers of processes are wanted, from 2 to 64, as in 2,3"),
+        ("plain.py --seeds 3", "--seeds is not for that"),
+        ("plain.py --against done.py", "--against is not for that"),
+        ("plain.py --extend-select AA190", "--extend-select is not for that"),
+        ("-m elsewhere", "--ranks needs a script whose file is known"),
+    ],
+)
+def test_ranks_that_cannot_be_compared(run: Run, arguments: str, said: str) -> None:
+    result = run("verify", "--ranks", "2", *arguments.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert said in result.stderr.splitlines()[-1]
+
+
+def test_what_is_compared_with_what(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    observed = observing.install(monkeypatch)
+    result = run("verify", "--ranks", "2,3", "--steps", "7", "plain.py", "--", "--epochs", "1")
+    assert "plain.py trains the same by 1, 2 and 3 processes, with 1 change.\n" in result.stdout
+    ranks = [(request.rank, request.ranks) for request in observed.requests]
+    assert ranks == [(0, 1)] * 3 + [(0, 2), (1, 2)] + [(0, 3), (1, 3), (2, 3)]
+    assert all(
+        (each.double, each.traced, each.arguments) == (True, True, ("--epochs", "1")) for each in observed.requests
+    )
+    texts = [next(iter(request.texts.values()), "") for request in observed.requests]
+    assert texts[:2] == ["", ""] and all("x = shared(1)" in text for text in texts[2:])
+
+
+def test_who_is_to_blame(run: Run) -> None:
+    """Without the change the same rank fails, so nobody is."""
+    result = run("verify", "--ranks", "2", "differs.py", "--json", "-")
+    content = json.loads(result.stdout)
+    assert (result.exit_code, content["status"], content["ranks"]) == (1, "different", [2])
+    assert content["differences"] == ["rank 1: fails: ValueError: it is another one (train.py:2), by 2 processes"]
+    text = run("verify", "--ranks", "2", "differs.py").stdout
+    assert "differs.py does not train the same by 1 and 2 processes, and no change is to blame.\n" in text
+    assert content["differences"][0] in text
+
+
+def test_what_is_distributed_is_run_as_it_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    observed = observing.install(monkeypatch)
+    result = run("verify", "--ranks", "2", "done.py")
+    assert "AA890 share-call  1 change  equivalent  same  " in result.stdout
+    assert all(request.texts == {} for request in observed.requests)

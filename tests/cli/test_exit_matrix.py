@@ -81,6 +81,7 @@ slow.py --select AA999              | 2 nothing  | 2 nothing        | 2 nothing 
 notes --select AA999                | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | ·          | ·
 slow.py --tier opt-in               | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing  | 2 nothing
 slow.py --frobnicate                | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing  | 2 nothing
+slow.py --ranks 2                   | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing  | 2 nothing
 slow.py -                           | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 1 report  | 2 nothing | ·          | ·
 slow.py --stdin-filename x.py       | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | ·          | ·
 --isolated                          | 2 findings | 2 findings       | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | ·          | ·

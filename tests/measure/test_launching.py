@@ -477,3 +477,66 @@ def test_the_real_child(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0 < record.steps <= 10
     assert sorted(path.name for path in folder.iterdir()) == ["log.txt", "train.py"]
     assert (folder / "log.txt").read_text() == "precious"
+
+
+# -- processes that train together
+
+
+@pytest.fixture
+def ranks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[RunRecord, ...]]:
+    """`ranks(text)` runs a text by two processes; it knows its number as `rank`."""
+    monkeypatch.setattr(launching, "_COMPANY", 1.0)
+    monkeypatch.setattr(launching, "_ALONE", 1.0)
+
+    def run(text: str, timeout: float | None = None) -> tuple[RunRecord, ...]:
+        text = "import os, signal, time\nrank = request.rank\n" + textwrap.dedent(text)
+        (folder / "train.py").write_text(text, encoding="utf-8")
+        request = Request("train.py", root=str(folder))
+        return launching.observe_ranks(
+            request, 2, python=sys.executable, environment={"A": "b"}, folder=folder, timeout=timeout
+        )
+
+    return run
+
+
+def test_ranks_are_told_what_torchrun_tells(ranks: Callable[..., tuple[RunRecord, ...]]) -> None:
+    names = "A RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT".split()
+    first, other = ranks(f"record['printed'] = [os.environ[name] for name in {names}] + [str(request.ranks)]")
+    assert first.printed[:6] == ("b", "0", "0", "2", "2", "127.0.0.1")
+    assert other.printed[:6] == ("b", "1", "1", "2", "2", "127.0.0.1")
+    assert first.printed[6:] == other.printed[6:]
+
+
+def test_a_rank_that_fails_ends_the_others(ranks: Callable[..., tuple[RunRecord, ...]]) -> None:
+    began = time.monotonic()
+    first, other = ranks("os.kill(os.getpid(), signal.SIGKILL) if rank else time.sleep(60)")
+    assert (first.ending, other.ending) == (FAILED, FAILED)
+    assert first.failure is not None and first.failure.kind == launching.WITH_OTHERS
+    assert other.failure is not None and "SIGKILL" in other.failure.message
+    assert time.monotonic() - began < 30
+
+
+def test_a_rank_that_notices_says_so_itself(ranks: Callable[..., tuple[RunRecord, ...]]) -> None:
+    told = """
+    if rank:
+        os._exit(3)
+    time.sleep(0.3)
+    record = {"ending": "failed", "failure": Failure("RuntimeError", "rank 1 has gone")}
+    """
+    first, _ = ranks("from autoaccel.measure.observing.run_record import Failure\n" + textwrap.dedent(told))
+    assert first.failure is not None and first.failure.message == "rank 1 has gone"
+
+
+def test_a_rank_that_goes_on_alone_is_ended(ranks: Callable[..., tuple[RunRecord, ...]]) -> None:
+    began = time.monotonic()
+    first, other = ranks("time.sleep(0 if rank else 60)")
+    assert other.ending == FINISHED
+    assert first.failure is not None and first.failure.kind == "timeout"
+    assert time.monotonic() - began < 30
+
+
+def test_ranks_that_hang_say_where(ranks: Callable[..., tuple[RunRecord, ...]]) -> None:
+    records = ranks("time.sleep(60)", timeout=1)
+    for record in records:
+        assert record.failure is not None and record.failure.message == "made no step for 1 s"
+        assert record.failure.where.endswith("train.py:3")

@@ -152,3 +152,28 @@ def test_json_when_nothing_can_be_said() -> None:
 def test_large_spreads_have_no_exponent() -> None:
     numerics = Numerics(3, 169.38, 157.56, 104.2, "in bfloat16")
     assert "which spread by 104.\n" in verification.text(replace(REPORT, numerics=numerics))
+
+
+# -- by several processes
+
+SEVERAL = replace(REPORT, outcomes=REPORT.outcomes[:1], numerics=None, ranks=(2, 3), complete=True)
+
+
+def test_by_several_processes() -> None:
+    assert told(SEVERAL) == (
+        "AA201 loader-workers  1 change  exact  same  bit for bit\n\n"
+        "train.py trains the same by 1, 2 and 3 processes, with 1 change.\n"
+        "40 steps, to the end of the script; cpu, torch 2.13.0, Python 3.11.7; 2 runs in 31 s.\n"
+        "Note: processes ran on the CPU over gloo; devices, and several machines, were not tried.\n"
+    )
+
+
+def test_what_differs_with_nobody_to_blame() -> None:
+    report = replace(SEVERAL, differences=("train.py:9: log.txt is written by ranks 0 and 1, by 2 processes",))
+    assert not report.same and not report.says_nothing
+    assert told(report, quiet=True) == (
+        "train.py:9: log.txt is written by ranks 0 and 1, by 2 processes\n\n"
+        "train.py does not train the same by 1, 2 and 3 processes, and no change is to blame.\n"
+    )
+    assert json.loads(verification.to_json(report))["status"] == "different"
+    assert "1 change of 2 makes a difference" in told(failing(report))
