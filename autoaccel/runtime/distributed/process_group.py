@@ -29,7 +29,7 @@ import torch
 from torch import distributed as dist
 
 from .. import devices
-from ..environment import Decision, note, whole_number
+from ..environment import Decision, note, warn_once, whole_number
 from ..rng_state import RngState
 
 _BACKENDS: Final = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl", "xpu": "cpu:gloo,xpu:xccl"}
@@ -37,6 +37,8 @@ _PATIENCE: Final = 600  # seconds that a rank waits for another one in the same 
 _LATER: Final = timedelta(seconds=10)  # until torch gives up, which does not say which rank is missing
 _POLL: Final = 1e-4  # seconds
 _ASKING: Final = 0.5  # seconds between two looks at who is still there
+_STARTERS: Final = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+"""By which programs that know nothing of torch say how many processes they have started."""
 _WORD: Final = 3.0  # seconds in which a rank that fails has left word
 _LOST: Final = re.compile(r"gloo|nccl|connection|timed? ?out|peer|socket|store", re.IGNORECASE)
 
@@ -44,6 +46,16 @@ _LOST: Final = re.compile(r"gloo|nccl|connection|timed? ?out|peer|socket|store",
 def world_size() -> int:
     """How many processes `torchrun` has started; 1 where there is none of it."""
     text = os.environ.get("WORLD_SIZE", "").strip()
+    if not text and (several := next((name for name in _STARTERS if _number(name) > 1), None)):
+        warn_once(
+            f"{several} says that this is one of {_number(several)} processes, but not where the others are: each of "
+            "them trains alone; let each machine start torchrun, which starts the processes"
+        )
+    return _number("WORLD_SIZE")
+
+
+def _number(variable: str) -> int:
+    text = os.environ.get(variable, "").strip()
     return int(text) if text.isdecimal() and int(text) > 0 else 1
 
 
@@ -228,6 +240,8 @@ def generator_sum() -> int:
 
 
 def _joined(kind: str) -> Group:
+    if not dist.is_available():
+        raise RuntimeError("accel: this torch was built without torch.distributed; start one process")
     if dist.is_initialized():
         raise RuntimeError("accel: the program has a process group of its own; it cannot be distributed once more")
     if kind not in _BACKENDS:
@@ -305,10 +319,10 @@ def _leave() -> None:
     group, _group, _left = _group, None, True
     if group is None:
         return
-    try:
-        clean = not group.store.check(["failed"]) and _wait_for_the_end(group)
-    except RuntimeError:  # the first rank has gone, and its store with it
-        clean = False
+    clean = False
+    with contextlib.suppress(RuntimeError):  # the first rank has gone, and its store with it
+        if not group.store.check(["failed"]):
+            clean = _wait_for_the_end(group)
     if clean:
         dist.destroy_process_group()
         return
@@ -331,7 +345,8 @@ def _wait_for_the_end(group: Group) -> bool:
             return False
         if now - asked > _ASKING:
             asked = now
-            if group.gone() and not store.check(ends):
+            if (reason := group.gone()) and not store.check(ends):
+                sys.stderr.write(f"accel: {reason}; this is rank {group.rank}, at the end of the program\n")
                 return False
         time.sleep(0.01)
     store.add("left", 1)

@@ -224,18 +224,23 @@ def checkpointed(load: str, save: str) -> None:
         torch.manual_seed(11)
         model: Any = accel.distribute(trainings.Net())
         optimizer = torch.optim.Adam(model.parameters(), 1e-2, eps=1e-3)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
+        held: dict[str, Any] = {"model": model, "optimizer": optimizer, "schedule": schedule}
         if load:
             state = torch.load(load)
-            model.load_state_dict(state["model"])
-            optimizer.load_state_dict(state["optimizer"])
-        torch.manual_seed(12)
+            for name, each in held.items():
+                each.load_state_dict(state[name])
+            torch.set_rng_state(state["random"])
+        else:
+            torch.manual_seed(12)
         log = []
         for x, y in trainings.images(27):
             loss = F.cross_entropy(model(x)[0], y)
             trainings.step(optimizer, loss)
+            schedule.step()
             log.append(loss.item())
-        if save:
-            accel.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, save)
+        states = {name: each.state_dict() for name, each in held.items()}
+        accel.save({**states, "random": torch.get_rng_state()}, save)
     write(log)
 
 
@@ -334,8 +339,9 @@ def failing(kind: str) -> None:
     if rank() == 1 and kind == "other labels":
         y = 2 - y
     model: Any = accel.distribute(nn.Sequential(nn.Linear(4, 3)))
+    kind, one = (kind.removeprefix("first "), 0) if kind.startswith("first ") else (kind, 1)
     for number in range(6):
-        there = rank() == 1 and number == 3
+        there = rank() == one and number == 3
         if there and kind == "raises":
             raise ValueError("the third step\nand more")
         if there and kind == "is killed":
@@ -356,6 +362,9 @@ def failing(kind: str) -> None:
             loss.register_hook(_raise)
         loss.backward()
     print("done")
+    if rank() == 1 and kind == "is killed at the end":
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _raise(gradient: Any) -> None:

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
@@ -19,7 +20,7 @@ from torch import nn
 from torch.nn import functional
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import devices
+from autoaccel.runtime import devices, environment
 from autoaccel.runtime.distributed import process_group
 
 pytestmark = pytest.mark.slow
@@ -51,6 +52,11 @@ FAILURES: Final = {
     "fewer rows": ("ranks have come apart: the number of rows differs between rank 0 and rank 1, at call 4", 1),
     "other data": ("ranks have different batches at call 1 of Sequential", 1),
     "other labels": ("ranks compute different losses (", 1),
+}
+FIRST_FAILS: Final = {
+    "raises": (1, "rank 0 has failed with ValueError: the third step; this is rank 1, at call 4 of Sequential"),
+    "is killed": (-9, "rank 0 has"),
+    "stops early": (0, "rank 0 has reached the end of the program; this is rank 1, at call 4 of Sequential"),
 }
 STARTS: Final = {
     "port": "is in use by another program: start with another --master-port",
@@ -86,10 +92,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"ranks": ranks, "run": "train", "arguments": [TRAININGS], "folder": f"train {ranks}"} for ranks in (1, 2, 3)
     ]
     plan += [{"ranks": ranks, "run": "verbs", "arguments": [], "folder": f"verbs {ranks}"} for ranks in (1, 3)]
-    for ranks, load, save in ((1, "", "1.pth"), (2, "", "2.pth"), (1, "1.pth", ""), (3, "1.pth", ""), (1, "2.pth", "")):
-        files = [str(folder / name) if name else "" for name in (load, save)]
+    for ranks, load in ((1, ""), (2, ""), (1, "1.pth"), (3, "1.pth"), (1, "2.pth"), (3, "2.pth")):
         name = f"checkpoint {load or 'new'} {ranks}"
+        save = f"{ranks}.pth" if not load else f"{name}.end"
+        files = [str(folder / each) if each else "" for each in (load, save)]
         plan.append({"ranks": ranks, "run": "checkpointed", "arguments": files, "folder": name})
+    plan.append({"ranks": 2, "run": "failing", "arguments": ["is killed at the end"], "folder": "killed at the end"})
+    for kind in FIRST_FAILS:
+        plan.append({"ranks": 2, "run": "failing", "arguments": [f"first {kind}"], "folder": f"first {kind}"})
     for name in ("faults", "unshared_generators", "unsilenced"):
         plan.append({"ranks": 2, "run": name, "arguments": [], "folder": name})
     for kind in FAILURES:
@@ -222,13 +232,59 @@ def test_what_cannot_be_right_is_declined(runs: Path) -> None:
 def test_checkpoints_go_from_any_number_of_ranks_to_any(runs: Path) -> None:
     straight = found(runs / "checkpoint 1.pth 1")
     assert distance(found(runs / "checkpoint new 2"), found(runs / "checkpoint new 1")) < 1e-12
-    for name in ("checkpoint 1.pth 3", "checkpoint 2.pth 1"):
+    end = torch.load(runs / "checkpoint 1.pth 1.end")
+    for name in ("checkpoint 1.pth 3", "checkpoint 2.pth 1", "checkpoint 2.pth 3"):
         assert distance(found(runs / name), straight) < 1e-12
+        saved = torch.load(runs / f"{name}.end")
+        assert saved["schedule"] == end["schedule"] and torch.equal(saved["random"], end["random"])
+        assert list(saved["model"]) == list(end["model"])
+        for key, value in end["model"].items():
+            assert torch.allclose(saved["model"][key], value, rtol=1e-9, atol=1e-12), key
+
+
+def test_a_rank_that_is_killed_while_the_other_waits_at_the_end(runs: Path) -> None:
+    """The other has done its work; it waits no longer than it takes to see that nobody comes."""
+    folder = runs / "killed at the end"
+    assert status(folder) == [0, -9]
+    assert max(seconds for _, seconds in json.loads((folder / "status.json").read_text())) < 20
+    said = "accel: rank 1 has gone without a word, as a process that is killed does; this is rank 0, at the end of the"
+    assert said in (folder / "err.0").read_text()
+
+
+@pytest.mark.parametrize("kind", FIRST_FAILS)
+def test_the_first_rank_that_fails_ends_the_run(runs: Path, kind: str) -> None:
+    """With it goes the store in which ranks leave word for one another."""
+    end, message = FIRST_FAILS[kind]
+    folder = runs / f"first {kind}"
+    assert status(folder) == [end, 1]
+    assert message in (folder / "err.1").read_text()
+    assert max(seconds for _, seconds in json.loads((folder / "status.json").read_text())) < 30
 
 
 @pytest.mark.parametrize("kind", STARTS)
 def test_a_start_that_fails_says_why(runs: Path, kind: str) -> None:
     assert STARTS[kind] in found(runs / kind)
+
+
+def test_a_torch_without_distributed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.distributed, "is_available", lambda: False)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(RuntimeError, match="built without torch"):
+        accel.device("cpu")
+
+
+@pytest.mark.parametrize("variable", ["SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE"])
+def test_processes_that_do_not_know_of_each_other_are_warned(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    monkeypatch.setenv(variable, "4")
+    environment.warn_once.cache_clear()
+    with pytest.warns(RuntimeWarning, match=f"{variable} says that this is one of 4 processes, .* trains alone"):
+        assert accel.device("cpu") == "cpu"
+    monkeypatch.setenv(variable, "1")
+    environment.warn_once.cache_clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert accel.device("cpu") == "cpu"
 
 
 def test_more_ranks_than_devices(monkeypatch: pytest.MonkeyPatch) -> None:
