@@ -31,10 +31,23 @@ class Source:
     text: str
     encoding: str
     mark: str = ""
+    problem: str = ""
+    """Why the file is left alone, if it is."""
+    notes: tuple[str, ...] = ()
+    """What is to be said of it: a line each, with the place."""
 
     def encode(self, text: str) -> bytes:
         """The bytes of a new text of this file."""
         return (self.mark + text).encode(self.encoding)
+
+    def parts(self, text: str) -> dict[str, str]:
+        """A text of this file as people see it, in parts; by what is said behind the name of the file."""
+        return {"": self.mark + text}
+
+    def row(self, cell: int | None, line: int) -> int:
+        """The line of the file that is a line of the text, or of one of its parts."""
+        del cell
+        return line
 
 
 def decode(data: bytes, name: Path | str) -> Source:
@@ -133,7 +146,7 @@ def write_data(path: Path, data: bytes) -> None:
 
 def replace(path: Path, source: Source, text: str) -> None:
     """`write` onto the file that was read, unless somebody else has changed it since. Raises `SourceError`."""
-    if read(path).data != source.data:
+    if data(path) != source.data:
         raise SourceError(f"{path}: left alone, it was changed while it was being rewritten")
     write(path, source, text)
 
