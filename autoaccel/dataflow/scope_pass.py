@@ -25,6 +25,7 @@ from autoaccel.dataflow.definitions import (
     state_raised,
 )
 from autoaccel.dataflow.syntax_index import SyntaxIndex
+from autoaccel.notebooks.cells import cells
 
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.GeneratorExp, ast.DictComp)
 _PLAIN = frozenset(
@@ -68,7 +69,30 @@ class ScopePass:
         for name in bound:  # in an order that does not depend on how names are hashed
             if name in self.local and name not in self.scope.nonlocal_names:
                 self.scope.definitions.setdefault(name, [])
-        self.block(body)
+        notebook = cells(self.reached.tree.text) if self.scope.parent is None else None
+        if notebook is None:
+            self.block(body)
+        else:
+            self.in_any_order(body, frozenset(notebook.markers))
+
+    def in_any_order(self, body: list[ast.stmt], starts: frozenset[int]) -> None:
+        """The cells of a notebook. The interpreter lives on, and each may run again after any other: where one begins,
+        a name may hold whatever any of them leaves it with."""
+        ends: list[Bindings | None] = []
+        for statement in body:
+            if statement.lineno in starts:
+                ends.append(None if self.state is None else dict(self.state))
+                if self.state is None:  # an exception ends the cell alone
+                    self.state = merge_states(ends) or {}
+            self.visit(statement)
+        left = merge_states([*ends, self.state]) or {}
+        for statement in body:
+            if statement.lineno in starts:
+                self.state = dict(left)
+            self.visit(statement)
+        for scope in self.reached.scopes.values():
+            if scope.parent is self.scope:
+                scope.entry = merge_states([scope.entry, left]) or {}
 
     # -- statements
 
