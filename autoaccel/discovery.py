@@ -43,7 +43,7 @@ class FoundFiles:
 
 
 def find(paths: Sequence[Path], scope_of: Callable[[str], FileFilter] = lambda _: FileFilter()) -> FoundFiles:
-    """The Python files of `paths`. What is named is taken whatever the patterns say, unless they are forced.
+    """The Python files and notebooks of `paths`. What is named is taken whatever the patterns say, unless forced.
 
     `scope_of` is asked about the absolute name of every folder that is entered. Raises `PatternError`.
     """
@@ -66,8 +66,6 @@ def find(paths: Sequence[Path], scope_of: Callable[[str], FileFilter] = lambda _
                 files.setdefault(real, each)
             if not within and len(problems) == before:
                 barren.append(path)
-        elif path.suffix == ".ipynb":
-            problems.append(f"{path}: notebooks are not supported")
         elif is_file:
             files.setdefault(walk.itself(os.path.abspath(path)), path)
         elif exists:
@@ -123,7 +121,7 @@ class _Walk:
         return os.path.realpath(real) if os.path.islink(real) else real
 
     def files(self, folder: Path) -> list[tuple[str, Path]]:
-        """The Python files below a folder, each with the name that it has without links."""
+        """The Python files and notebooks below a folder, each with the name that it has without links."""
         base, home = os.path.abspath(folder), os.path.realpath(folder)
         scope = self.scope_of(base)
         ignoring = _inherited(base, self.problems) if scope.respect_gitignore else ()
@@ -154,15 +152,15 @@ class _Walk:
                         within = os.path.join(real, name), os.path.join(shown, name)
                         folders.append((entry.path, *within, scope, excluding, ignoring))
                     continue
-                is_link = entry.is_symlink()
-                if not (name.endswith(".py") or is_link) or _ignored(entry.path, name, False, rules):
+                is_link, is_code = entry.is_symlink(), name.endswith((".py", ".ipynb"))
+                if not (is_code or is_link) or _ignored(entry.path, name, False, rules):
                     continue
                 itself = os.path.realpath(entry.path) if is_link else os.path.join(real, name)
                 if is_link and place_in(home, itself) is None:
                     # What it leads to is somebody else's, whom nobody asked.
-                    if os.path.isdir(itself) or (name.endswith(".py") and _is_file(entry)):
+                    if os.path.isdir(itself) or (is_code and _is_file(entry)):
                         self.links.append((itself, Path(os.path.join(shown, name))))
-                elif name.endswith(".py") and _is_file(entry):  # not a pipe, whose end may never come
+                elif is_code and _is_file(entry):  # not a pipe, whose end may never come
                     found.append((itself, Path(os.path.join(shown, name))))
             stack += reversed(folders)
         return found

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.discovery import FileFilter, find, top_of
+from autoaccel.discovery import FileFilter, FoundFiles, find, top_of
 from autoaccel.patterns import Patterns
 
 
@@ -40,14 +40,18 @@ def test_named_files_are_taken_whatever_they_are_called(tmp_path: Path) -> None:
 
 
 def test_problems_and_barren_folders(tmp_path: Path) -> None:
-    tree(tmp_path, "empty/notes.txt", "n.ipynb")
-    result = find([tmp_path / "none.py", tmp_path / "empty", tmp_path / "n.ipynb"])
+    tree(tmp_path, "empty/notes.txt")
+    result = find([tmp_path / "none.py", tmp_path / "empty"])
     assert result.files == ()
     assert result.barren == (tmp_path / "empty",)
-    assert result.problems == (
-        f"{tmp_path / 'none.py'}: no such file or folder",
-        f"{tmp_path / 'n.ipynb'}: notebooks are not supported",
-    )
+    assert result.problems == (f"{tmp_path / 'none.py'}: no such file or folder",)
+
+
+def test_notebooks_are_found_as_scripts_are(tmp_path: Path) -> None:
+    tree(tmp_path, "n.ipynb", "b.py", "lectures/one.ipynb", ".ipynb_checkpoints/n-checkpoint.ipynb")
+    assert found(tmp_path, exclude=[".ipynb_checkpoints/"]) == ["b.py", "n.ipynb", "lectures/one.ipynb"]
+    only = find([tmp_path / "lectures", tmp_path / "n.ipynb"])
+    assert only == FoundFiles((tmp_path / "lectures/one.ipynb", tmp_path / "n.ipynb"), (), ())
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def load(path: Path) -> Any:
 @pytest.mark.parametrize("name", ["autoaccel-lint", "autoaccel-rewrite"])
 def test_hook(repository: Path, name: str) -> None:
     [hook] = [each for each in load(repository / ".pre-commit-hooks.yaml") if each["id"] == name]
-    assert (hook["language"], hook["types"]) == ("python", ["python"])
+    assert (hook["language"], hook["types_or"]) == ("python", ["python", "jupyter"])
     # Several processes would write into one folder, and see half of a project each.
     assert hook["require_serial"] is True
     words: list[str] = [*hook["entry"].split(), *hook["args"], "train.py"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from autoaccel.notebooks import program
+from autoaccel.sources import SourceError
 from autoaccel.summaries import Summary, summary
 
 Known = Callable[[Path], Summary | None]
@@ -36,6 +38,6 @@ class Summaries:
         if text is not None:
             return text.encode(errors="surrogatepass")
         try:
-            return path.read_bytes() if path.is_file() else b""
-        except OSError:  # nobody can import it
+            return program(path.read_bytes(), path) if path.is_file() else b""
+        except (OSError, SourceError):  # nobody can import it
             return b""

@@ -20,7 +20,7 @@ from autoaccel.analysis.project_index import KnownFiles, ProjectIndex
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.reaching_definitions import ReachingDefinitions
 from autoaccel.dataflow.syntax_index import SyntaxIndex
-from autoaccel.sources import decode
+from autoaccel.notebooks import decode
 
 _KEPT = 1_000_000  # characters whose trees are kept for analyses to come; a tree takes seventy times its text
 _OFTEN = 2  # a file that is asked for more often is no longer met in passing

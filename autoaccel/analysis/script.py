@@ -23,6 +23,7 @@ from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import AddImport
 from autoaccel.library_models import library_values
 from autoaccel.library_models.python_names import BUILTINS
+from autoaccel.notebooks.cells import cells
 
 _NAMING: dict[type[ast.AST], str] = {  # the fields that hold names
     **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef), "name"),
@@ -183,6 +184,12 @@ class Script:
                 qualified = self.qualname(function) is not None and not self.is_project_name(function)
                 verdicts[function.attr] = verdicts.get(function.attr, True) and qualified
         return frozenset(name for name, plain in verdicts.items() if plain)
+
+    @cached_property
+    def is_notebook(self) -> bool:
+        """Whether this is the program of a notebook: whoever works with it may look at any name of the module between
+        cells, and run each of them again."""
+        return cells(self.text) is not None
 
     @cached_property
     def used_names(self) -> frozenset[str]:

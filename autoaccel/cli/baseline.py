@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autoaccel import sources
+from autoaccel import notebooks, sources
 from autoaccel.cli import inputs
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.jobs import inspection
@@ -71,7 +71,7 @@ def add(
     try:
         for path in found.files:
             try:
-                if inspection.speaks_to(sources.data(path), configuration.rules_for(path)):
+                if inspection.speaks_to(path, sources.data(path), configuration.rules_for(path)):
                     done += _in_file(path, why, configuration, project)
             except _Refused as refusal:
                 failed = True
@@ -94,7 +94,7 @@ def _in_file(path: Path, why: str, configuration: Configuration, project: Projec
     """Raises `_Refused` and `SourceError`, and then nothing was written."""
     from autoaccel.cli.undo import WrittenFile
 
-    source = sources.read(path)
+    source = notebooks.read(path)
     made = _baseline(source, path, why, configuration, project)
     if made.text == source.text:
         return []
@@ -112,7 +112,7 @@ def _filter(name: Path | None, why: str, configuration: Configuration, speaker: 
         if inputs.is_excluded_stdin(name, configuration):
             speaker.product(data)
             return DONE
-        source = sources.decode(data, path)
+        source = notebooks.decode(data, path)
         made = _baseline(source, path, why, configuration, Project())
         speaker.product(source.encode(made.text))
     except (_Refused, sources.SourceError) as error:
@@ -127,6 +127,8 @@ def _filter(name: Path | None, why: str, configuration: Configuration, speaker: 
 def _baseline(source: sources.Source, path: Path, why: str, configuration: Configuration, project: Project) -> Baseline:
     from autoaccel.rewriting import baseline, engine
 
+    if source.problem:
+        raise _Refused(source.problem)
     try:
         made = baseline.silence(
             source.text,
@@ -141,7 +143,7 @@ def _baseline(source: sources.Source, path: Path, why: str, configuration: Confi
     if made.left:
         raise _Refused(
             *(
-                f"{path}:{each.line}:{each.column}: {each.code} {each.name}: cannot be silenced by a comment here"
+                f"{path}:{each.place}: {each.code} {each.name}: cannot be silenced by a comment here"
                 for each in made.left
             )
         )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from autoaccel import sources
+from autoaccel.cli import inputs
 from autoaccel.cli.inputs import STDIN
 from autoaccel.cli.options import FilledPath, configuration_options, output_options, settled
 from autoaccel.cli.rewrite import DONE, FAILED, Mode, Run, common_base, rewrite_files
@@ -43,6 +44,7 @@ def distribute(
         raise click.UsageError("--shard is not there yet: parameters cannot be spread over processes; leave it out")
     if script == STDIN or not script.is_file():
         raise click.ClickException(f"{script}: no such file; a script on disk is needed")
+    inputs.refuse_notebook(script)
     configuration = configured(configure, script)
     scripts = with_imports(script)
     files = [each.path for each in scripts if each.path is not None] or [script]

@@ -16,6 +16,7 @@ from autoaccel.cli.terminal import Terminal
 from autoaccel.config import Configuration
 from autoaccel.config import configure as configure_project
 from autoaccel.config.selection import is_empty
+from autoaccel.notebooks import is_notebook
 
 STDIN = Path("-")
 UNNAMED = Path("<stdin>")
@@ -53,6 +54,12 @@ def find(paths: Sequence[Path], configuration: Configuration, terminal: Terminal
     if found.files and all(is_empty(configuration.choice_for(path)) for path in found.files):
         terminal.warn("no rule is selected, nothing is looked for")
     return found
+
+
+def refuse_notebook(path: Path) -> None:
+    """What runs scripts runs no notebooks. Raises `click.ClickException`."""
+    if is_notebook(path):
+        raise click.ClickException(f"{path}: a notebook is not run here, only rewritten and linted; give a script")
 
 
 def is_excluded_stdin(name: Path | None, configuration: Configuration) -> bool:

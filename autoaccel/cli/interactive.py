@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from autoaccel.cli.terminal import Terminal, colour_diff
+from autoaccel.notebooks.cells import cells
 from autoaccel.reports import diff
 
 if TYPE_CHECKING:
     from autoaccel.edits import Finding
     from autoaccel.rewriting.engine import Analysis
+    from autoaccel.sources import Source
 
 HELP = (
     "y: apply this change; n: leave it; a: apply it and all that follow in this file; q: leave it and all that follow"
@@ -29,7 +31,7 @@ class Chooser:
         self.declined = 0
         """How many findings the user did not want, those that were not shown any more included."""
 
-    def choose(self, analysis: Analysis, name: Path) -> list[Finding]:
+    def choose(self, analysis: Analysis, name: Path, source: Source) -> list[Finding]:
         """The findings that the user accepts. One that needs a declined one is not offered."""
         from autoaccel.edits import CannotApplyError
         from autoaccel.rewriting.engine import apply
@@ -46,7 +48,7 @@ class Chooser:
             except CannotApplyError:
                 continue
             if not everything:
-                self._show(finding, name, diff.unified(text, after, name.as_posix()))
+                self._show(finding, name, diff.of_source(source, text, after, name.as_posix()), text)
                 answer = self._answer()
                 everything = answer == "a"
                 self.stopped = answer == "q"
@@ -57,10 +59,10 @@ class Chooser:
             text = after
         return accepted
 
-    def _show(self, finding: Finding, name: Path, patch: str) -> None:
+    def _show(self, finding: Finding, name: Path, patch: str, text: str) -> None:
         colour = self.terminal.colour_err
         click.echo(colour_diff(patch) if colour else patch, err=True, nl=False, color=colour)
-        place = click.style(f"{name}:{getattr(finding.node, 'lineno', 1)}:", bold=True)
+        place = click.style(f"{name}:{_line(finding, text)}:", bold=True)
         rule = click.style(f"{finding.rule.code} {finding.rule.name}", fg="green")
         click.echo(f"{place} {rule}: {finding.message} [{finding.tier.label}]", err=True, color=colour)
 
@@ -76,3 +78,9 @@ class Chooser:
             if answer in ("y", "n", "a", "q"):
                 return answer
             click.echo(HELP, err=True)
+
+
+def _line(finding: Finding, text: str) -> str:
+    line = getattr(finding.node, "lineno", 1)
+    notebook = cells(text)
+    return str(line) if notebook is None else "cell {}:{}".format(*notebook.at(line))

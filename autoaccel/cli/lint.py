@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autoaccel import sources
+from autoaccel import notebooks, sources
 from autoaccel.cli import baseline, inputs, reporting
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.cli.options import (
@@ -81,7 +81,7 @@ def lint(
             raise click.UsageError("--add-ignore silences what is found; there is nothing left to report")
         return baseline.add(paths, add_ignore, configuration, speaker, stdin_filename)
     changes = output_format in WITH_CHANGES and not statistics
-    texts: dict[str, str] = {}
+    texts: dict[str, sources.Source] = {}
     problems: Sequence[str] = ()
     if inputs.is_excluded_stdin(stdin_filename, configuration):
         reports = []
@@ -106,7 +106,7 @@ def lint(
     return _status(reports, failed=not done, exit_zero=exit_zero)
 
 
-def _lint_stdin(name: Path, configuration: Configuration, texts: dict[str, str], *, changes: bool) -> Report:
+def _lint_stdin(name: Path, configuration: Configuration, texts: dict[str, sources.Source], *, changes: bool) -> Report:
     from autoaccel.analysis import Project
 
     data = sys.stdin.buffer.read()
@@ -114,7 +114,7 @@ def _lint_stdin(name: Path, configuration: Configuration, texts: dict[str, str],
         data, name, configuration.rules_for(name), configuration.tier_for(name), Project(), changes=changes
     )
     if not report.failures:
-        texts[str(name)] = sources.decode(data, name).text
+        texts[str(name)] = notebooks.decode(data, name)
     return report
 
 

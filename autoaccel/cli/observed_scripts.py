@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from autoaccel.cli import inputs
 from autoaccel.cli.options import together
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def _path(script: str, *, is_module: bool) -> Path:
         raise click.ClickException(f"{path}: is a folder; give a script")
     if not path.is_file():
         raise click.ClickException(f"{path}: no such file")
+    inputs.refuse_notebook(path)
     return path
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from autoaccel import sources
+from autoaccel import notebooks, sources
 from autoaccel.cli.inputs import STDIN
 from autoaccel.cli.terminal import Terminal
 from autoaccel.config import known_rules
@@ -25,20 +25,23 @@ from autoaccel.rewriting.record import Report
 _TEXT = re.compile("[^\udc80-\udcff]+")  # all but these, which stand for bytes
 
 
-def context(texts: Mapping[str, str], problems: Sequence[str] = ()) -> Context:
+def context(texts: Mapping[str, sources.Source], problems: Sequence[str] = ()) -> Context:
     """What reports need to know; `texts` are those of files that are not on disk."""
     here = Path.cwd()
     known = dict(texts)
 
-    def text(name: str) -> str:
+    def source(name: str) -> sources.Source:
         if name not in known:
             try:
-                known[name] = sources.read(Path(name)).text
+                known[name] = notebooks.read(Path(name))
             except sources.SourceError:  # gone since it was looked at
-                known[name] = ""
+                known[name] = sources.Source(b"", "", "utf-8")
         return known[name]
 
-    return Context(here, _root(here), text, known_rules, tuple(problems))
+    def row(name: str, cell: int | None, line: int) -> int:
+        return source(name).row(cell, line)
+
+    return Context(here, _root(here), lambda name: source(name).text, known_rules, tuple(problems), row)
 
 
 def _root(here: Path) -> Path:
@@ -137,6 +140,8 @@ def tell(reports: Sequence[Report], speaker: Terminal) -> bool:
         for line in totals.left_alone(reports):
             speaker.say(line)
     for report in reports:
+        for note in report.notes:
+            speaker.warn(note)
         for failure in report.failures:
             speaker.fail(failure.message)
             if failure.traceback and speaker.verbose:

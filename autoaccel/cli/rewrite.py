@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autoaccel import sources
+from autoaccel import notebooks, sources
 from autoaccel.cli import inputs, showing, undo, vendoring
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.cli.interactive import Chooser
@@ -175,6 +175,8 @@ def _check_usage(paths: tuple[Path, ...], mode: Mode) -> None:
 def _check_collisions(destinations: Mapping[Path, Path]) -> None:
     taken: dict[Path, Path] = {}
     for path, destination in destinations.items():
+        if notebooks.is_notebook(path) and not notebooks.is_notebook(destination):
+            raise click.UsageError(f"--output {destination}: a notebook stays one; its name has to end in .ipynb")
         other = taken.setdefault(destination, path)
         if other != path:
             raise click.UsageError(f"{other} and {path} would both be written to {destination}")
@@ -255,7 +257,7 @@ def _rewrite_stdin(name: Path | None, run: Run) -> int:
     is_excluded = inputs.is_excluded_stdin(name, run.configuration)
     done = None
     if not is_excluded:
-        done = _done(conversion.attempt(path, lambda: sources.decode(data, path), run.configuration, Project()), run)
+        done = _done(conversion.attempt(path, lambda: notebooks.decode(data, path), run.configuration, Project()), run)
     if done is None:
         if run.destination(path) == STDIN and not run.mode.previews:
             run.terminal.product(data)
@@ -285,7 +287,7 @@ def _outcomes(files: Sequence[Path], jobs: int | None, run: Run) -> Iterable[con
     return (
         conversion.attempt(
             path,
-            partial(sources.read, path),
+            partial(notebooks.read, path),
             run.configuration,
             project,
             partial(_ask, path, run.chooser, project, run),
@@ -321,7 +323,7 @@ def _ask(path: Path, chooser: Chooser, project: Project, run: Run, source: sourc
         analysis = engine.analyse(source.text, path, rules, tier=run.configuration.tier_for(path), project=project)
     except engine.RewriteError:
         return None  # `rewrite` will say the same
-    accepted = chooser.choose(analysis, path)
+    accepted = chooser.choose(analysis, path, source)
     verdicts = iter([finding in accepted for finding in analysis.findings])
     return lambda _: next(verdicts)
 
@@ -340,6 +342,8 @@ def _deliver(done: Rewritten, run: Run) -> None:
         sources.write(destination, source, result.after)
     elif result.changed:
         sources.replace(path, source, result.after)
+    for note in result.notes:
+        run.terminal.warn(note)
     for line in rewritten.lines(result, path):
         run.terminal.say(line)
 
@@ -360,8 +364,7 @@ def _show(done: Rewritten, run: Run) -> None:
     """The patch on stdout, in the file's own encoding."""
     file = Path("stdin") if done.path == UNNAMED else _named(done.path)
     label = file.relative_to(run.base if file.is_relative_to(run.base) else file.anchor).as_posix()
-    mark = done.source.mark
-    patch = diffs.unified(mark + done.source.text, mark + done.result.after, label)
+    patch = diffs.of_source(done.source, done.source.text, done.result.after, label)
     run.terminal.product(diffs.encoded(colour_diff(patch) if run.terminal.colour_out else patch, done.source.encoding))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from autoaccel.cli import inputs
 from autoaccel.cli.options import configuration_options, output_options, rule_options, settled
 from autoaccel.cli.terminal import Terminal
 from autoaccel.config import Configuration
@@ -41,6 +42,7 @@ def run(
 
     if script == "-":
         raise click.UsageError("`run` needs a script on disk; `-` is none")
+    inputs.refuse_notebook(Path(script))
     wanted = program.Program(script, arguments, is_module)
     try:
         path = program.locate(wanted)

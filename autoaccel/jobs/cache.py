@@ -24,7 +24,9 @@ from typing import IO, TYPE_CHECKING, Any
 from autoaccel.discovery import TOP, top_of
 from autoaccel.jobs.cache_files import DIGITS, KINDS, are, built, digest, load, plain, read_back, touched, write
 from autoaccel.jobs.cache_keys import fingerprint
+from autoaccel.notebooks import program
 from autoaccel.rewriting.record import Report
+from autoaccel.sources import SourceError
 
 if TYPE_CHECKING:
     from autoaccel.analysis.files import Files
@@ -258,9 +260,12 @@ class Cache:
         stored = self._summaries.get(name)
         if stored is None or stored[0] != content:
             data = _bytes(str(path))
-            if data is None:
+            try:
+                made = None if data is None else summary(program(data, path))
+            except SourceError:
+                made = summary(b"")
+            if data is None or made is None:
                 return None
-            made = summary(data)
             stored = self._summaries[name] = [digest(data), " ".join(made.imports), made.words]
             self._summed_up = True
         self._to_sum_up.discard(name)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoaccel import sources
+from autoaccel import notebooks, sources
 from autoaccel.defects import describe
 from autoaccel.jobs import inspection
 
@@ -64,7 +64,7 @@ def rewrite_files(
     concerned = []
     for path in files:
         try:
-            if texts or inspection.speaks_to(sources.data(path), configuration.rules_for(path)):
+            if texts or inspection.speaks_to(path, sources.data(path), configuration.rules_for(path)):
                 concerned.append(path)
             else:
                 outcomes[path] = Rewritten(path, _NOTHING, Result(path, "", ""))
@@ -88,7 +88,7 @@ def _rewriter(files: Files, configuration: Configuration, texts: bool) -> Callab
 def _rewrite_file(path: Path, configuration: Configuration, files: Files, *, texts: bool) -> Outcome:
     from autoaccel.analysis import Project
 
-    outcome = attempt(path, lambda: sources.read(path), configuration, Project(files))
+    outcome = attempt(path, lambda: notebooks.read(path), configuration, Project(files))
     if isinstance(outcome, Refused):
         return outcome
     # Findings hold syntax trees and rules, which no other process has a use for.
@@ -114,6 +114,8 @@ def attempt(
 
     try:
         source = read()
+        if source.problem:
+            return Rewritten(path, source, engine.Result(path, source.text, source.text, notes=(source.problem,)))
         result = engine.rewrite(
             source.text,
             path,
@@ -124,7 +126,9 @@ def attempt(
         )
     except Exception as error:
         return refused(path, error)
-    return Refused(path, result.errors, result.traceback) if result.errors else Rewritten(path, source, result)
+    if result.errors:
+        return Refused(path, result.errors, result.traceback)
+    return Rewritten(path, source, dataclasses.replace(result, notes=source.notes))
 
 
 def refused(path: Path, error: Exception) -> Refused:

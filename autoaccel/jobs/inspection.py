@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoaccel import sources
+from autoaccel import notebooks, sources
 from autoaccel.defects import describe
 from autoaccel.rewriting.record import Failure, Report
 
@@ -62,11 +63,11 @@ def inspect(
         cache.attach(shared)
     for path in files:
         try:
-            data = sources.data(path)
+            silent = _is_silent(path, sources.data(path), configuration, cache)
         except sources.SourceError as error:
             reports[path] = Report(str(path), failures=(Failure(str(error), code="unreadable"),))
             continue
-        if _is_silent(path, data, configuration, cache):
+        if silent:
             reports[path] = Report(str(path))
         else:
             concerned.append(path)
@@ -91,22 +92,24 @@ def inspect(
 
 
 def _is_silent(path: Path, data: bytes, configuration: Configuration, cache: Cache | None) -> bool:
-    """Whether no rule has anything to say about a file: most files are read, and neither decoded nor parsed."""
+    """Whether no rule has anything to say about a file: most files are read, and neither decoded nor parsed. Raises
+    `SourceError`."""
     if cache is None:
-        return not speaks_to(data, configuration.rules_for(path))
+        return not speaks_to(path, data, configuration.rules_for(path))
     choice = repr(configuration.choice_for(path))
     cache.note(path, data)
     if cache.is_silent(path, choice):
         return True
-    if cache.has_answer(path, choice) or speaks_to(data, configuration.rules_for(path)):
+    if cache.has_answer(path, choice) or speaks_to(path, data, configuration.rules_for(path)):
         return False
     cache.remember_silent(path, choice)
     return True
 
 
-def speaks_to(data: bytes, rules: Iterable[Rule]) -> bool:
-    """Whether a rule may have something to say about a file."""
-    return any(rule.concerns(data) for rule in rules)
+def speaks_to(path: Path, data: bytes, rules: Iterable[Rule]) -> bool:
+    """Whether a rule may have something to say about a file. Raises `SourceError` for what is no notebook."""
+    code = notebooks.program(data, path)
+    return any(rule.concerns(code) for rule in rules)
 
 
 def _analysed(
@@ -210,7 +213,11 @@ def inspect_data(
     from autoaccel.rewriting.linting import lint
 
     try:
-        return lint(sources.decode(data, path).text, path, rules, tier=tier, project=project, changes=changes)
+        source = notebooks.decode(data, path)
+        if source.problem:
+            return Report(str(path), notes=(source.problem,))
+        report = lint(source.text, path, rules, tier=tier, project=project, changes=changes)
+        return dataclasses.replace(report, notes=source.notes)
     except sources.SourceError as error:
         failure = Failure(str(error), code="unreadable")
     except Exception as error:

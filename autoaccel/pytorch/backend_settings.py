@@ -6,7 +6,9 @@ import ast
 import re
 
 from autoaccel.analysis.script import Script
+from autoaccel.dataflow.syntax_index import split_lines
 from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore
+from autoaccel.notebooks.cells import cells
 
 _CUDA = re.compile(r"cuda|accelerator")
 
@@ -36,6 +38,10 @@ def is_given(script: Script, verb: str) -> bool:
 def call_after_imports(script: Script, verb: str) -> tuple[Edit, ...]:
     """The edits that call a function of the runtime once, below the imports that a file begins with."""
     body = script.tree.body
+    if (notebook := cells(script.text)) is not None:
+        imports = (each for each in body if isinstance(each, ast.Import | ast.ImportFrom))
+        last = notebook.last_import(imports) or notebook.top(body, split_lines(script.text))
+        return InsertAfter(last, Code(f"{script.accel}.{verb}()")), *script.import_runtime
     first = next((number for number, each in enumerate(body) if not _is_beginning(each)), len(body))
     code = Code(f"{script.accel}.{verb}()")
     apart = first < len(body) and not isinstance(body[first], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)

@@ -29,5 +29,5 @@ def left_alone(path: str, declined: Record) -> str:
 
 
 def _about(path: str, record: Record, colour: str) -> str:
-    place = click.style(f"{shown(path)}:{record.line}:{record.column}:", bold=True)
+    place = click.style(f"{shown(path)}:{record.place}:", bold=True)
     return f"{place} {click.style(f'{record.code} {record.name}', fg=colour)}"

@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autoaccel.dataflow.syntax_index import split_lines
+from autoaccel.notebooks.cells import cells
+from autoaccel.rewriting.record import Range
+
 if TYPE_CHECKING:
-    from autoaccel.rewriting.record import Failure, Report
+    from autoaccel.rewriting.record import Failure, Record, Report
     from autoaccel.rewriting.rule import Rule
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -29,6 +33,23 @@ class Context:
     text: Callable[[str], str]
     rules: Callable[[], Sequence[Rule]]
     problems: tuple[str, ...] = ()
+    row: Callable[[str, int | None, int], int] = lambda _path, _cell, line: line
+    """The line of a file in which a line of one of its cells is written."""
+
+    def lines(self, path: str, cell: int | None) -> list[str]:
+        """The lines of a file, or those of a cell and all below it."""
+        text = self.text(path)
+        notebook = None if cell is None else cells(text)
+        if cell is None or notebook is None or cell not in notebook.numbers:
+            return split_lines(text)
+        return split_lines(text)[notebook.line(cell, 1) - 1 :]
+
+    def where(self, path: str, record: Record) -> Range:
+        """Where a finding stands in the file itself: of a notebook, the lines that hold those of the cell."""
+        if record.cell is None:
+            return record.where
+        first, last = (self.row(path, record.cell, line) for line in (record.line, record.end_line))
+        return Range(first, 1, last, 1)
 
     def absolute(self, path: str) -> str:
         """The full name of a file; what came on stdin has none."""
@@ -58,6 +79,11 @@ def reasons(report: Report) -> Iterator[tuple[Failure, str]]:
     for failure in report.failures:
         text = failure.message.removeprefix(report.path)
         yield failure, re.sub(r"\A(:\d+)*: ", "", text)
+
+
+def said(finding: Record) -> str:
+    """What a finding says; with the cell in formats that have no place for it."""
+    return finding.message if finding.cell is None else f"cell {finding.cell}, line {finding.line}: {finding.message}"
 
 
 def _unnamed(path: str) -> bool:

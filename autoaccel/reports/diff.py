@@ -5,6 +5,10 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from autoaccel.sources import Source
 
 _ESCAPES = {
     "\a": "\\a",
@@ -24,6 +28,12 @@ _NO_NEWLINE = "\n\\ No newline at end of file\n"
 def unified(before: str, after: str, name: str) -> str:
     """The unified diff of one file, empty when nothing changed. `name` is relative and uses forward slashes."""
     return "".join(_lines(before, after, name))
+
+
+def of_source(source: Source, before: str, after: str, name: str) -> str:
+    """The difference between two texts of a file: of a notebook, cell by cell, to read and not to apply."""
+    old, new = source.parts(before), source.parts(after)
+    return "".join(unified(old[part], new[part], name + part) for part in old)
 
 
 def encoded(patch: str, encoding: str) -> bytes:

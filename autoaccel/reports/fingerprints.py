@@ -6,7 +6,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator
 
-from autoaccel.dataflow.syntax_index import split_lines
 from autoaccel.reports.context import Context
 from autoaccel.rewriting.record import Record, Report
 
@@ -16,10 +15,10 @@ _MOST_LINES = 20  # of a finding that spans a whole loop: what is inside changes
 def fingerprints(report: Report, context: Context) -> Iterator[tuple[Record, str]]:
     """Each finding of a file with a digest of the file's name, the rule, the code it speaks of, and how many like it
     came before in the file."""
-    lines = split_lines(context.text(report.path)) if report.findings else []
     name = context.name(report.path)
     seen: Counter[tuple[str, ...]] = Counter()
     for finding in report.findings:
+        lines = context.lines(report.path, finding.cell)
         code = lines[finding.line - 1 : min(finding.end_line, finding.line + _MOST_LINES - 1)]
         # Indentation and alignment are no part of what the code is.
         key = name, finding.code, *(" ".join(line.split()) for line in code)

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import click
 
-from autoaccel.dataflow.syntax_index import split_lines
 from autoaccel.reports.concise import headline
 from autoaccel.reports.context import Context, shown
 from autoaccel.reports.excerpt import excerpt
@@ -17,8 +16,8 @@ from autoaccel.rewriting.record import AMONG_IMPORTS, Record, Report
 def render(reports: Sequence[Report], context: Context) -> str:
     blocks = []
     for report in reports:
-        lines = split_lines(context.text(report.path)) if report.findings else []
         for each in _imports_once(report.findings):
+            lines = context.lines(report.path, each.cell)
             blocks.append("".join(line + "\n" for line in _lines(report.path, each, lines)))
     return "\n".join(blocks)
 

@@ -10,11 +10,12 @@ from autoaccel.rewriting.record import Record, Report
 
 def render(reports: Sequence[Report], context: Context) -> str:
     lines = [_command(problem, title="autoaccel") for problem in context.problems]
-    lines += [line for report in reports for line in _lines(report, context.name(report.path))]
+    lines += [line for report in reports for line in _lines(report, context)]
     return "".join(line + "\n" for line in lines)
 
 
-def _lines(report: Report, file: str) -> Iterator[str]:
+def _lines(report: Report, context: Context) -> Iterator[str]:
+    file = context.name(report.path)
     for failure, reason in reasons(report):
         yield _command(
             f"{file}:{failure.line}:{failure.column}: {reason}",
@@ -24,19 +25,20 @@ def _lines(report: Report, file: str) -> Iterator[str]:
             col=failure.column,
         )
     for each in report.findings:
+        where = context.where(report.path, each)
         yield _command(
             _message(each, file),
             title=f"autoaccel ({each.code} {each.name})",
             file=file,
-            line=each.line,
-            col=each.column,
-            endLine=each.end_line,
-            endColumn=each.end_column,
+            line=where.line,
+            col=where.column,
+            endLine=where.end_line,
+            endColumn=where.end_column,
         )
 
 
 def _message(finding: Record, file: str) -> str:
-    head = f"{file}:{finding.line}:{finding.column}: {finding.code} {finding.message} [{finding.tier}]"
+    head = f"{file}:{finding.place}: {finding.code} {finding.message} [{finding.tier}]"
     return "\n".join([head, *(f"  fix: {line}" for line in finding.fix)])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from autoaccel.reports.context import Context, reasons
+from autoaccel.reports.context import Context, reasons, said
 from autoaccel.reports.fingerprints import digest, fingerprints
 from autoaccel.reports.json import dumped
 from autoaccel.rewriting.record import Report
@@ -22,8 +22,8 @@ def _issues(report: Report, context: Context) -> Iterator[dict[str, Any]]:
             failure.code, reason, digest(path, failure.code, str(number)), "critical", path, failure.line, failure.line
         )
     for finding, fingerprint in fingerprints(report, context):
-        message = f"{finding.message} [{finding.tier}]"
-        yield _issue(finding.code, message, fingerprint, "minor", path, finding.line, finding.end_line)
+        message, where = f"{said(finding)} [{finding.tier}]", context.where(report.path, finding)
+        yield _issue(finding.code, message, fingerprint, "minor", path, where.line, where.end_line)
 
 
 def _issue(code: str, message: str, fingerprint: str, severity: str, path: str, begin: int, end: int) -> dict[str, Any]:

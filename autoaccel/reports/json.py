@@ -46,6 +46,7 @@ def _items(report: Report, context: Context) -> Iterator[dict[str, Any]]:
         yield _item(filename, failure.code, failure.code, reason, where)
     for each in report.findings:
         yield _item(filename, each.code, each.name, each.message, each.where) | {
+            "cell": each.cell,
             "fix": _fix(each) if each.changes else None,
             "noqa_row": each.line,
             "tier": each.tier,

@@ -30,7 +30,7 @@ def render(reports: Sequence[Report], context: Context) -> str:
             _add(case, "error", reason, failure.code, f"{path}:{failure.line}:{failure.column}: {reason}")
         for each in report.findings:
             rule = f"{each.code} {each.name}"
-            head = f"{path}:{each.line}:{each.column}: {rule}: {each.message} [{each.tier}]"
+            head = f"{path}:{each.place}: {rule}: {each.message} [{each.tier}]"
             _add(case, "failure", each.message, rule, "\n".join([head, *(f"fix: {line}" for line in each.fix)]))
     ElementTree.indent(suites)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(suites, encoding="unicode")}\n'

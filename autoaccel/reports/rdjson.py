@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from autoaccel import HOME
-from autoaccel.dataflow.syntax_index import split_lines
-from autoaccel.reports.context import Context, reasons
+from autoaccel.reports.context import Context, reasons, said
 from autoaccel.reports.json import dumped
 from autoaccel.rewriting.record import Range, Record, Report
 
@@ -31,17 +30,17 @@ def _diagnostics(report: Report, context: Context) -> Iterator[dict[str, Any]]:
         start = {"column": failure.column, "line": failure.line}
         location = {"path": path, "range": {"start": start}}
         yield {"code": {"value": failure.code}, "location": location, "message": reason, "severity": "ERROR"}
-    lines = split_lines(context.text(report.path)) if report.findings else []
     for finding in report.findings:
-        yield _diagnostic(finding, path, lines)
+        lines = context.lines(report.path, None) if finding.cell is None else []
+        yield _diagnostic(finding, path, context.where(report.path, finding), lines)
 
 
-def _diagnostic(finding: Record, path: str, lines: Sequence[str]) -> dict[str, Any]:
+def _diagnostic(finding: Record, path: str, where: Range, lines: Sequence[str]) -> dict[str, Any]:
     code = {"value": finding.code, **({"url": finding.url} if finding.url else {})}
     return {
         "code": code,
-        "location": {"path": path, "range": _range(finding.where, lines)},
-        "message": f"{finding.name}: {finding.message} [{finding.tier}]",
+        "location": {"path": path, "range": _range(where, lines)},
+        "message": f"{finding.name}: {said(finding)} [{finding.tier}]",
         "suggestions": [{"range": _range(each.where, lines), "text": each.content} for each in finding.changes],
     }
 

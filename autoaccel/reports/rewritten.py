@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 def lines(result: Result, name: Path | str) -> Iterator[str]:
     """What happened in one file, in the order of its lines. Line numbers are those of the original text."""
     applied = {id(record) for record in result.applied}
-    for record in sorted(
-        (*result.applied, *result.skipped), key=lambda record: (record.line, record.column, record.code)
-    ):
+    for record in sorted((*result.applied, *result.skipped), key=lambda record: record.order):
         yield (
             concise.headline(str(name), record, "green")
             if id(record) in applied

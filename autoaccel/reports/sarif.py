@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_from_bytes
 
 from autoaccel import HOME, __version__
-from autoaccel.reports.context import reasons
+from autoaccel.reports.context import reasons, said
 from autoaccel.reports.fingerprints import fingerprints
 from autoaccel.reports.json import dumped
 
@@ -57,8 +57,8 @@ def _results(report: Report, context: Context, order: Sequence[str]) -> Iterator
     for finding, fingerprint in fingerprints(report, context):
         result: dict[str, Any] = {
             "level": "warning",
-            "locations": [{"physicalLocation": {"artifactLocation": artifact, "region": _region(finding.where)}}],
-            "message": {"text": "\n".join([finding.message, *(f"fix: {line}" for line in finding.fix)])},
+            "locations": [_location(finding, artifact, context.where(report.path, finding))],
+            "message": {"text": "\n".join([said(finding), *(f"fix: {line}" for line in finding.fix)])},
             "partialFingerprints": {"autoaccelFinding/v1": fingerprint},
             "properties": {"tier": finding.tier},
             "ruleId": finding.code,
@@ -67,6 +67,13 @@ def _results(report: Report, context: Context, order: Sequence[str]) -> Iterator
         if finding.changes:
             result["fixes"] = [_fix(finding, artifact)]
         yield result
+
+
+def _location(finding: Record, artifact: dict[str, str], where: Range) -> dict[str, Any]:
+    location: dict[str, Any] = {"physicalLocation": {"artifactLocation": artifact, "region": _region(where)}}
+    if finding.cell is not None:
+        location["logicalLocations"] = [{"fullyQualifiedName": f"cell {finding.cell}:{finding.line}", "kind": "module"}]
+    return location
 
 
 def _fix(finding: Record, artifact: dict[str, str]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ def in_order(reports: Iterable[Report]) -> list[Report]:
 
 
 def _sorted(found: Iterable[Record]) -> tuple[Record, ...]:
-    return tuple(sorted(found, key=lambda each: (each.line, each.column, each.code)))
+    return tuple(sorted(found, key=lambda each: each.order))
 
 
 def left_alone(reports: Sequence[Report]) -> Iterator[str]:

@@ -13,6 +13,7 @@ One text, in this order:
     linting      the same, stopped before it applies
     places       where the nodes of the `ast` tree are in the text
     plan         which findings can be applied together
+    cell_limits  what edits may not do in a notebook
     apply        one LibCST transformer, one traversal
     check        the self-check: what a rewrite must not have done
     comments     edits of comments, on the text

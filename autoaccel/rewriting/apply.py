@@ -159,7 +159,7 @@ class _Transformer(cst.CSTTransformer):
         wanted = imports.missing(self._places.tree, findings, before)
         if not wanted:
             return
-        anchor = imports.anchor(self._places.tree, before)
+        anchor = imports.anchor(self._places, before)
         owner = next(each for each in findings if any(isinstance(edit, AddImport) for edit in each.edits))
         for each in wanted:
             if anchor is None:

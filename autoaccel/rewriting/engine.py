@@ -61,6 +61,8 @@ class Result:
     """The findings that were applied to `before` in the first round."""
     traceback: str = ""
     """Where the defect is, if the errors are defects of the tool or of a rule."""
+    notes: tuple[str, ...] = ()
+    """What else is to be said of the file."""
 
     @property
     def changed(self) -> bool:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable
 
 from autoaccel.edits import AddImport, Finding, InsertAfter
+from autoaccel.notebooks.cells import cells
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import anchors
 
@@ -47,8 +48,18 @@ def first_use(places: Places, findings: Iterable[Finding]) -> int:
     return first
 
 
-def anchor(tree: ast.Module, before: int) -> ast.stmt | None:
-    """The statement after which imports go: the last leading import, else the docstring; None for the top."""
+def anchor(places: Places, before: int) -> ast.stmt | None:
+    """The statement after which imports go: the last leading import, else the docstring; None for the top.
+
+    In a notebook: the last import of the first cell that imports torch; else there is always the marker of a cell."""
+    tree, notebook = places.tree, cells(places.text)
+    if notebook is not None:
+        found = notebook.last_import(filter(_is_import, tree.body[:before])) or _leading(tree, before)
+        return found or notebook.top(tree.body[:before], places.lines)
+    return _leading(tree, before)
+
+
+def _leading(tree: ast.Module, before: int) -> ast.stmt | None:
     found: ast.stmt | None = None
     for index, statement in enumerate(tree.body[:before]):
         if _is_import(statement) or (index == 0 and _is_text(statement)):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoaccel.edits import CannotApplyError, Finding, Tier
+from autoaccel.notebooks.cells import Cells, cells
 from autoaccel.rewriting import comments, engine
 from autoaccel.rewriting.places import raw_lines
 from autoaccel.rewriting.record import Failure, Range, Record, Report, TextEdit
@@ -57,16 +58,22 @@ def _failure(error: RewriteError) -> Failure:
 
 
 def _recorded(analysis: Analysis, *, changes: bool) -> list[Record]:
+    notebook = cells(analysis.places.text)
+    changes = changes and notebook is None
     concrete = _concrete(analysis) if changes and any(each.edits_code for each in analysis.findings) else None
     return [
         dataclasses.replace(
             record(finding, analysis.places, 1),
-            fix=wording(finding, analysis.places),
+            fix=_worded(wording(finding, analysis.places), notebook),
             url=finding.rule.url,
             changes=_changes(finding, analysis.places, concrete) if changes else (),
         )
         for finding in analysis.findings
     ]
+
+
+def _worded(lines: tuple[str, ...], notebook: Cells | None) -> tuple[str, ...]:
+    return lines if notebook is None else tuple(map(notebook.worded, lines))
 
 
 def _concrete(analysis: Analysis) -> Concrete | None:

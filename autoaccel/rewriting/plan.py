@@ -26,6 +26,7 @@ from autoaccel.edits import (
     Skipped,
     WrapStatements,
 )
+from autoaccel.rewriting import cell_limits
 from autoaccel.rewriting.places import Places, Position
 
 
@@ -61,7 +62,8 @@ def _decide(
             reason = f"needs {_name(need)}, which is not to be applied"
         elif _decide(need, known, verdicts, board, places) is not None:
             reason = f"needs {_name(need)}, which is not applied"
-    verdicts[finding] = reason or obstacle(finding, places) or board.accept(finding)
+    reason = reason or obstacle(finding, places) or cell_limits.obstacle(finding, places, anchors)
+    verdicts[finding] = reason or board.accept(finding)
     return verdicts[finding]
 
 

@@ -46,7 +46,20 @@ class Record:
     url: str | None = None
     """Where the rule is explained."""
     changes: tuple[TextEdit, ...] = ()
-    """The finding, with what it needs, carried out: edits in order that do not overlap; empty where nobody asked."""
+    """The finding, with what it needs, carried out: edits in order that do not overlap; empty where nobody asked, and
+    in notebooks, whose cells are no lines of a file."""
+    cell: int | None = None
+    """The number of the cell in a notebook, among those of all kinds; lines are counted from its first, then."""
+
+    @property
+    def order(self) -> tuple[int, int, int, str]:
+        """By what findings of a file are sorted."""
+        return self.cell or 0, self.line, self.column, self.code
+
+    @property
+    def place(self) -> str:
+        """What stands behind the name of the file: `12:5`, `cell 3:12:5`."""
+        return f"{'' if self.cell is None else f'cell {self.cell}:'}{self.line}:{self.column}"
 
     @property
     def line(self) -> int:
@@ -87,3 +100,5 @@ class Report:
     skipped: tuple[Record, ...] = ()
     suppressed: int = 0
     failures: tuple[Failure, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What else is to be said: why a notebook is left alone, which of its cells could not be read."""

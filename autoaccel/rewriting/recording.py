@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from collections.abc import Iterable
 
 from autoaccel.edits import Finding, Skipped
+from autoaccel.notebooks.cells import Cells, cells
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import anchors
 from autoaccel.rewriting.record import Range, Record
@@ -21,9 +23,18 @@ def record(said: Finding | Skipped, places: Places, number: int) -> Record:
     where = _spoken_of(said.node, places)
     rule = said.rule
     if isinstance(said, Skipped):
-        return Record(rule.code, rule.name, rule.tier.label, said.reason, where, number)
-    edits = tuple(dict.fromkeys(range_of(node, places) for edit in said.edits for node in anchors(edit)))
-    return Record(rule.code, rule.name, said.tier.label, said.message, where, number, edits)
+        made = Record(rule.code, rule.name, rule.tier.label, said.reason, where, number)
+    else:
+        edits = tuple(dict.fromkeys(range_of(node, places) for edit in said.edits for node in anchors(edit)))
+        made = Record(rule.code, rule.name, said.tier.label, said.message, where, number, edits)
+    return made if (notebook := cells(places.text)) is None else _in_cell(made, notebook)
+
+
+def _in_cell(made: Record, notebook: Cells) -> Record:
+    cell, line = notebook.at(made.line)
+    end_cell, end_line = notebook.at(made.end_line)
+    where = Range(line, made.column, end_line if end_cell == cell else line, made.end_column)
+    return dataclasses.replace(made, where=where, edits=(), cell=cell, message=notebook.worded(made.message))
 
 
 def _spoken_of(node: ast.AST, places: Places) -> Range:
@@ -59,4 +70,4 @@ def range_of(node: ast.AST, places: Places) -> Range:
 
 def in_order(found: Iterable[Record]) -> list[Record]:
     """Each once, by round and place."""
-    return sorted(dict.fromkeys(found), key=lambda each: (each.round, each.line, each.column, each.code))
+    return sorted(dict.fromkeys(found), key=lambda each: (each.round, each.order))

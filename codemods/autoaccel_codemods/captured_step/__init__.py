@@ -11,8 +11,8 @@ Left alone:
   optimizers;
 - what the host does in a step: reading values, storing, drawing random numbers, copying from or to the device;
 - models and functions that are not in sight, or that keep what they compute;
-- names that others see: `global`, attributes; results that are more than values: tensors that are printed or kept
-  whole;
+- names that others see: `global`, attributes, those of a notebook's cells; results that are more than values: tensors
+  that are printed or kept whole;
 - scripts that read gradients, or that capture CUDA graphs themselves.
 
 Before:

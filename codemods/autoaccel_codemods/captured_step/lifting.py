@@ -37,6 +37,10 @@ def plan(script: Script, region: Region) -> Lifted:
         raise DeclinedError("`super` does not mean the same in a function of its own")
     if script.enclosing_class(region.loop) is not None and script.function(region.loop) is None:
         raise DeclinedError("the loop stands in the body of a class")
+    if script.is_notebook and script.function(region.loop) is None:
+        raise DeclinedError(
+            "cells of a notebook may look at what the step binds, which a function would keep to itself"
+        )
     if reads_any_name(script):
         raise DeclinedError("names may be looked up while the program runs")
     names = [part for each in region.statements for part in ast.walk(each) if isinstance(part, ast.Name)]
