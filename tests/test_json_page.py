@@ -13,12 +13,14 @@ from click.testing import CliRunner
 
 from autoaccel.cli.env import tool_facts
 from autoaccel.cli.main import cli
-from autoaccel.reports import verification
+from autoaccel.measure.checkup.readings import Row, Status
+from autoaccel.reports import check_table, verification
 from autoaccel.reports.benchmark import text
 from tests.reports.benchmark.sample import RICH
 from tests.reports.test_verification import REPORT as VERIFIED
 from tests.reports.test_verification import failing
 
+ROWS = [Row("load", "load of others", Status.HEALTHY, "0.1 on 2 CPUs")]
 _INTERVAL = {"median", "low", "high"}
 _NAMED = {"machine", "tiers", "outcomes[].where"}
 """Whose own keys are names, or told in the text."""
@@ -55,6 +57,7 @@ def verified() -> Iterator[str]:
     [
         pytest.param("verify --json", lambda _: verified(), id="verify"),
         pytest.param("bench --json", lambda _: keys(json.loads(text.json(RICH))), id="bench"),
+        pytest.param("doctor --json", lambda _: keys(json.loads(check_table.to_json(ROWS, None))), id="doctor"),
         pytest.param("rule --output-format json", lambda _: keys(written("rule", "AA301")), id="rule"),
         pytest.param("rule --output-format json", lambda _: keys(written("rules")), id="rules"),
         pytest.param(

@@ -13,7 +13,7 @@ import pytest
 
 import autoaccel_codemods
 from autoaccel import analysis, dataflow, library_models, measure, pytorch, rewriting, runtime
-from autoaccel.measure import benching, observing, verifying
+from autoaccel.measure import benching, checkup, observing, verifying
 
 # not as attributes of the runtime: `runtime.compile` is the verb
 PACKAGES = [
@@ -40,6 +40,7 @@ RULES = [
         observing,
         verifying,
         benching,
+        checkup,
         runtime,
         *PACKAGES,
     ],

@@ -33,7 +33,8 @@ REFUSALS = (
     Refusal(
         "pillow-simd",
         "The library that decodes pictures is the machine's and its owner's, not the script's.",
-        "Install Pillow-SIMD, or decode with torchvision.io; `autoaccel bench` tells whether loading binds at all.",
+        "Install Pillow-SIMD, or decode with torchvision.io. `autoaccel doctor` shows what decodes, `autoaccel bench` "
+        "whether loading binds at all.",
     ),
     Refusal(
         "pruning",
@@ -50,7 +51,7 @@ REFUSALS = (
     Refusal(
         "swappiness",
         "Swapping, like other settings of the kernel, is the machine's: no script can be rewritten for it.",
-        "Give training enough memory: fewer workers, smaller caches.",
+        "Give training enough memory: fewer workers, smaller caches. `autoaccel doctor` tells whether it lacks any.",
     ),
 )
 

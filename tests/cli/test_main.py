@@ -48,6 +48,9 @@ OPTIONS = {
         "--color", "--config", "--diff", "--help", "--isolated", "--quiet", "--shard", "--verbose", "-h", "-q", "-v",
     ],
     "undo": ["--color", "--help", "--list", "--quiet", "--verbose", "-h", "-q", "-v"],
+    "doctor": [
+        "--color", "--data", "--help", "--json", "--python", "--quiet", "--root", "--verbose", "-h", "-q", "-v",
+    ],
     "rule": ["--help", "--output-format", "-h"],
     "rules": ["--help", "--output-format", "-h"],
     "env": ["--help", "--output-format", "-h"],
@@ -68,7 +71,8 @@ def test_options_are_frozen() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["-h"], ["rewrite", "-h"], ["rule", "-h"], ["rules", "-h"], ["env", "-h"]]
+    "arguments",
+    [["--help"], ["-h"], ["rewrite", "-h"], ["rule", "-h"], ["rules", "-h"], ["env", "-h"], ["doctor", "-h"]],
 )
 def test_help(run: Run, arguments: list[str]) -> None:
     result = run(*arguments)
