@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,7 +69,7 @@ def doctor(
         answers = _answers(python, recorded=root is not None)
         # Of a recorded machine the program that it had, which says what it said there.
         program = shutil.which("nvidia-smi", path=None if root is None else str(place / "usr" / "bin"))
-        rate = partial(read_rate, known.place) if known is not None and root is None else None
+        rate = cache(partial(read_rate, known.place)) if known is not None and root is None else None
         tell("looking at the machine")
         rows = checks.rows(Host(place, known, rate, answers, Nvidia(program)))
     done = True

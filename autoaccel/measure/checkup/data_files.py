@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import mmap
 import os
+import random
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ _MOST_READ = 64 * 2**20  # bytes
 _LONGEST = 1.0  # s
 _LEAST_READ = 2**20  # bytes: less says nothing
 _BLOCK = 2**20
+_MOST_SAMPLED = 10_000  # files
 _LONGEST_NAME = 4096
 
 
@@ -75,37 +77,44 @@ def _files(place: Path) -> Iterator[Path]:
 
 def read_rate(place: Path) -> float:
     """Bytes a second that the disk gives, past the kernel's cache, which stays as it is: what it holds is not thrown
-    out. Files are opened and read as training would, for a second at most.
+    out. Read are blocks from all over the data in random order, as by training that shuffles, for a second at most.
 
     Raises `NotApplicableError` where there is too little to read, `NotReadableError` where the file system has no way
     past its cache.
     """
-    paths = list(itertools.islice(_files(place), _MOST_FILES))
+    blocks = _blocks(place)
     read, began = 0, time.perf_counter()
     with mmap.mmap(-1, _BLOCK) as buffer:  # aligned, as reading past the cache needs it
-        # Not one behind the other: neighbours in a folder are often neighbours on the disk.
-        for path in paths[:: max(1, len(paths) // 1000)]:
+        for path, start in blocks:
             try:
-                read += _read(path, buffer, began, _MOST_READ - read)
+                read += _read(path, start, buffer)
             except (OSError, AttributeError) as error:
                 raise NotReadableError(f"{path}: cannot be read past the cache: {error}") from error
             if read >= _MOST_READ or time.perf_counter() - began > _LONGEST:
                 break
     seconds = time.perf_counter() - began
-    if read < min(_LEAST_READ, sum(_sizes(place))) or read == 0:
+    if read < _LEAST_READ:
         raise NotApplicableError("too little data to measure it")
     return read / seconds
 
 
-def _read(path: Path, buffer: mmap.mmap, began: float, most: int) -> int:
-    """How many bytes of one file were read."""
-    read = 0
+def _blocks(place: Path) -> list[tuple[Path, int]]:
+    """Files, and where to read in them: small ones from their start, of large ones any block."""
+    draws = random.Random(0)
+    paths = list(itertools.islice(_files(place), _MOST_FILES))
+    found = []
+    for path in draws.sample(paths, min(len(paths), _MOST_SAMPLED)):
+        with contextlib.suppress(OSError):
+            count = path.stat().st_size // _BLOCK
+            starts = draws.sample(range(count), min(count, _MOST_READ // _BLOCK)) if count else [0]
+            found += [(path, start * _BLOCK) for start in starts]
+    return draws.sample(found, len(found))
+
+
+def _read(path: Path, start: int, buffer: mmap.mmap) -> int:
+    """How many bytes of a block were read."""
     file = os.open(path, os.O_RDONLY | os.O_DIRECT)
     try:
-        while read < most and (got := os.preadv(file, [buffer], read)) > 0:
-            read += got
-            if got < _BLOCK or time.perf_counter() - began > _LONGEST:
-                break
+        return os.preadv(file, [buffer], start)
     finally:
         os.close(file)
-    return read

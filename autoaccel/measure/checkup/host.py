@@ -21,11 +21,12 @@ _CONTROLLERS = {"cpu": ("cpu", "cpu,cpuacct", "cpuacct,cpu"), "memory": ("memory
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """Where a file system is, what sort of one, and the number of its device, such as `8:1`."""
+    """Where a file system is, what sort of one, and its device: the number, such as `8:1`, and the name."""
 
     place: str
     kind: str
     device: str
+    source: str
     options: tuple[str, ...]
 
 
@@ -162,10 +163,10 @@ class Host:
             before, _, after = line.partition(" - ")
             try:
                 _, _, device, _, place, *_ = before.split()
-                kind, _, options = after.split(" ", 2)
+                kind, source, options = after.split(" ", 2)
             except ValueError:
                 raise _garbled("/proc/self/mountinfo", line) from None
-            yield Mount(place.replace("\\040", " "), kind, device, tuple(options.split(",")))
+            yield Mount(place.replace("\\040", " "), kind, device, source, tuple(options.split(",")))
 
     def mount_of(self, path: str) -> Mount:
         """The file system that a path lies on: the deepest, of these the last. Raises `NotReadableError`."""

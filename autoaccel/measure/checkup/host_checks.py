@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from autoaccel.measure.checkup.data_files import DataFiles
-from autoaccel.measure.checkup.host import Host, listed_numbers, spelled
+from autoaccel.measure.checkup.host import Host, Mount, listed_numbers, spelled
 from autoaccel.measure.checkup.readings import NotApplicableError, NotReadableError, Reading
 
 CPUS_A_GPU = 4  # which its loader keeps busy
@@ -19,6 +19,7 @@ LEAST_SHARED = 256 * 2**20  # bytes: the runtime starts no workers with less
 LEAST_RATE = 100e6  # bytes/s
 LEAST_CLOCK = 0.9
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "ceph", "glusterfs", "afs", "davfs"}
+_VIRTUAL_DISKS = ("/dev/vd", "/dev/xvd")  # which say that they rotate, whatever is below them
 _IN_MEMORY = {"tmpfs", "ramfs"}
 _SCALED_BY_HARDWARE = ("intel_pstate", "amd-pstate", "amd_pstate")  # there "powersave" is the usual governor
 
@@ -168,18 +169,14 @@ def _size_of(options: tuple[str, ...], memory: float) -> float:
 
 
 def data_disk(host: Host) -> Iterator[Reading]:
-    """What sort of disk holds the data."""
+    """What sort of disk holds the data; where it is measured, and fast enough, the sort does not matter."""
     data = _data(host)
     mount = host.mount_of(str(data.place))
-    queue = f"/sys/dev/block/{mount.device}/queue"
-    if not host.names(queue):
-        queue = f"/sys/dev/block/{mount.device}/../queue"  # of the disk that it is a partition of
-    rotates = bool(host.names(queue)) and bool(host.number(f"{queue}/rotational"))
-    remote = mount.kind in _NETWORK or mount.kind.startswith("fuse.")
+    remote, rotates = mount.kind in _NETWORK or mount.kind.startswith("fuse."), _rotates(host, mount)
     value = f"{mount.kind}{', over the network' if remote else ', on a rotating disk' if rotates else ''}"
     value = f"{value}; {_amount(data)} in {data.place}"
-    threshold = "a solid disk here, or data that fit in half of the free memory"
-    if not (remote or rotates) or _is_cached(host, data):
+    threshold = "a solid disk here, a fast one, or data that fit in half of the free memory"
+    if not (remote or rotates) or _is_cached(host, data) or _is_fast(host):
         yield Reading(value, threshold)
     else:
         cost = f"every epoch reads {_amount(data)} again, file by file"
@@ -201,6 +198,22 @@ def read_rate(host: Host) -> Iterator[Reading]:
     else:
         cost = f"an epoch takes {data.size / rate:.0f} s or more to read"
         yield Reading(value, threshold, cost, "a faster disk; larger files; smaller pictures, decoded beforehand")
+
+
+def _rotates(host: Host, mount: Mount) -> bool:
+    if mount.source.startswith(_VIRTUAL_DISKS):
+        return False
+    queue = f"/sys/dev/block/{mount.device}/queue"
+    if not host.names(queue):
+        queue = f"/sys/dev/block/{mount.device}/../queue"  # of the disk that it is a partition of
+    return bool(host.names(queue)) and bool(host.number(f"{queue}/rotational"))
+
+
+def _is_fast(host: Host) -> bool:
+    """Whether that is known."""
+    with contextlib.suppress(NotApplicableError, NotReadableError):
+        return host.read_rate is not None and host.read_rate() >= LEAST_RATE
+    return False
 
 
 def _data(host: Host) -> DataFiles:

@@ -151,7 +151,7 @@ VIRTUAL: Files = {
     "sys/fs/cgroup/memory/api/679a/memory.limit_in_bytes": "9223372036854771712\n",
     "sys/fs/cgroup/memory/api/679a/memory.usage_in_bytes": "500000000\n",
     "sys/fs/cgroup/unified/cgroup.procs": "1\n",
-    "sys/dev/block/254:0/queue/rotational": "0\n",
+    "sys/dev/block/254:0/queue/rotational": "1\n",
     "data/train.bin": "x" * 1000,
 }
 """A virtual machine with two CPUs and no GPU; control groups of both versions."""

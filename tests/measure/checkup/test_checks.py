@@ -90,13 +90,21 @@ TROUBLES = {
     "no /dev/shm": Trouble(
         {"proc/self/mountinfo": "24 1 259:1 / / rw - ext4 /dev/nvme0n1p1 rw\n"}, "shared-memory", "no /dev/shm"
     ),
-    "a rotating disk": Trouble(slow_disk(), "data-disk", "on a rotating disk; 300 GiB in /data"),
+    "a rotating disk": Trouble(
+        slow_disk(), "data-disk read-rate", "on a rotating disk; 300 GiB in /data", facts={"read_rate": lambda: 9e6}
+    ),
+    "a rotating disk, not measured": Trouble(slow_disk(), "data-disk", facts={"read_rate": None}),
     "a rotating disk with partitions": Trouble(
         {**slow_disk("8:0/sda"), "proc/self/mountinfo": mounts(device="8:0/sda/sda1"),
-         "sys/dev/block/8:0/sda/sda1/start": "0\n"}, "data-disk", "on a rotating disk"
+         "sys/dev/block/8:0/sda/sda1/start": "0\n"}, "data-disk", "on a rotating disk", facts={"read_rate": None}
     ),
-    "data over NFS": Trouble({"proc/self/mountinfo": mounts(kind="nfs4", device="0:50")}, "data-disk", "the network"),
-    "data over FUSE": Trouble({"proc/self/mountinfo": mounts(kind="fuse.sshfs", device="0:50")}, "data-disk"),
+    "data over NFS": Trouble(
+        {"proc/self/mountinfo": mounts(kind="nfs4", device="0:50")}, "data-disk", "network", facts={"read_rate": None}
+    ),
+    "data over FUSE": Trouble(
+        {"proc/self/mountinfo": mounts(kind="fuse.sshfs", device="0:50")}, "data-disk read-rate",
+        facts={"read_rate": lambda: 99e6},
+    ),
     "a slow disk": Trouble({}, "read-rate", "an epoch takes 8053 s", facts={"read_rate": lambda: 40e6}),
     "too few OpenMP threads": Trouble(
         {**NO_GPU, "proc/self/environ": environ(OMP_NUM_THREADS="1")}, "thread-variables", "97% of the CPUs idle"
@@ -186,6 +194,9 @@ HEALTHY: dict[str, tuple[Files, dict[str, Any]]] = {
         {**SERVER, "sys/fs/cgroup/user.slice/job/cpu.max": "1600000 100000\n"}, {"threads": 16},
     ),
     "small data on a rotating disk": ({**SERVER, **slow_disk()}, {"data": DataFiles(Path("/data"), GIB, True)}),
+    "a fast disk that says it rotates": ({**SERVER, **slow_disk()}, {}),
+    "fast data over the network": ({**SERVER, "proc/self/mountinfo": mounts(kind="nfs4", device="0:50")}, {}),
+    "a virtual disk that says it rotates": (VIRTUAL, {"threads": 2, "read_rate": None}),
     "data in memory": ({**SERVER, "proc/self/mountinfo": mounts(kind="tmpfs", device="0:60")}, {}),
     "ranks with a thread each": ({**SERVER, "proc/self/environ": environ(OMP_NUM_THREADS="1", WORLD_SIZE="2")}, {}),
     "the fast interface by name": ({**SERVER, "proc/self/environ": environ(NCCL_SOCKET_IFNAME="eth")}, {}),

@@ -92,5 +92,26 @@ def test_no_rate_of_nothing(tmp_path: Path, content: bytes | None) -> None:
 
 def test_a_file_that_is_gone(tmp_path: Path) -> None:
     (tmp_path / "gone").symlink_to(tmp_path / "nothing")
-    with pytest.raises(NotReadableError, match="gone: cannot be read past the cache"):
+    with pytest.raises(NotApplicableError):
+        rate_of(tmp_path)
+
+
+def test_a_file_system_with_no_way_past_its_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(path: Path, start: int, buffer: object) -> int:
+        raise OSError(22, "Invalid argument")
+
+    (tmp_path / "x").write_bytes(b"x")
+    monkeypatch.setattr(data_files, "_read", refuses)
+    with pytest.raises(NotReadableError, match=r"x: cannot be read past the cache: .*Invalid argument"):
         read_rate(tmp_path)
+
+
+def test_blocks_are_from_everywhere(tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(200 * 2**20)
+    (tmp_path / "small").write_bytes(b"x")
+    blocks = data_files._blocks(tmp_path)
+    assert len(set(blocks)) == len(blocks) == 65
+    assert {start % 2**20 for _, start in blocks} == {0}
+    assert max(start for _, start in blocks) > 150 * 2**20
+    assert (tmp_path / "small", 0) in blocks
