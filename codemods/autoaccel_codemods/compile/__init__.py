@@ -40,7 +40,7 @@ from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.compile.blockers import differentiated_twice, of_file, of_model
 from autoaccel_codemods.compile.pure_functions import pure_functions
 from autoaccel_codemods.compile.step_count import steps_of_run
-from autoaccel_codemods.compile.trained_models import TrainedModel, end_of_setup, trained_models
+from autoaccel_codemods.compile.trained_models import TrainedModel, end_of_setup, steps_of_unseen_models, trained_models
 from autoaccel_codemods.compile.unused_submodules import idle_part
 
 RULE = Rule(
@@ -71,9 +71,14 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         step_count         how many steps the run makes, where the code shows it: `steps=`
     """
     models, functions = list(trained_models(script)), list(pure_functions(script))
-    if not models and not functions:
+    unseen = list(steps_of_unseen_models(script))
+    if not models and not functions and not unseen:
         return
     whole = of_file(script)
+    for backward, why in unseen:
+        yield RULE.skip(backward, whole or why)
+    if not models and not functions:
+        return
     twice: set[ast.AST] = set()
     unclear = False
     for each in script.project.related(script):

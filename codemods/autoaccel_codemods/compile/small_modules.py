@@ -19,10 +19,13 @@ _RESHAPING = frozenset("torch.nn.Flatten torch.nn.Unflatten torch.nn.Identity".s
 _RESHAPES = VIEWS | {"size", "dim", "contiguous", "float", "to"}
 
 
-def is_small(script: Script, model: Value) -> bool:
-    """Whether a model is a single layer, alone or as all that a container or a class of the project holds."""
+def is_small(script: Script, model: Value, around: frozenset[ast.ClassDef] = frozenset()) -> bool:
+    """Whether a model is a single layer, alone or as all that a container or a class of the project holds.
+
+    A class that also holds others of its own, which are `around`, is as small as what else it holds.
+    """
     if model.cls is not None:
-        return _has_one_operation(model.cls)
+        return model.cls.node in around or _has_one_operation(model.cls, around | {model.cls.node})
     if model.name == "torch.nn.Sequential" and isinstance(model.node, ast.Call):
         file = model.script or script
         if not model.node.args or any(isinstance(each, ast.Starred) for each in model.node.args):
@@ -31,11 +34,11 @@ def is_small(script: Script, model: Value) -> bool:
         if not all(len(values) == 1 for values in parts):
             return False
         layers = [value for values in parts for value in values if value.name not in _RESHAPING]
-        return len(layers) <= 1 and all(is_small(file, each) for each in layers)
+        return len(layers) <= 1 and all(is_small(file, each, around) for each in layers)
     return model.name in _LAYERS
 
 
-def _has_one_operation(ref: ClassRef) -> bool:
+def _has_one_operation(ref: ClassRef, around: frozenset[ast.ClassDef]) -> bool:
     """Whether the forward pass of a class consists of one layer, or one operation, and reshapes."""
     forwards = [
         (each.script, part)
@@ -57,7 +60,7 @@ def _has_one_operation(ref: ClassRef) -> bool:
         return not operations
     values = script.values(operations[0].func)
     if script.kind(operations[0].func) is Kind.MODULE:
-        return bool(values) and all(is_small(script, value) for value in values)
+        return bool(values) and all(is_small(script, value, around) for value in values)
     return (script.qualname(operations[0].func) or "").startswith("torch.")
 
 

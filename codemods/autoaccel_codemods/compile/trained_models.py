@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from autoaccel.analysis.call_sites import arguments_for
@@ -23,7 +23,7 @@ from autoaccel.pytorch.gradients import (
     in_grad_mode,
 )
 from autoaccel.pytorch.run_once_code import runs_once
-from autoaccel.pytorch.training_steps import training_scopes
+from autoaccel.pytorch.training_steps import training_scopes, training_steps
 
 _PREPARES = frozenset(
     """to cuda cpu xpu float half double bfloat16 apply load_state_dict requires_grad_ initialize init_weights
@@ -135,8 +135,11 @@ def _origins(script: Script) -> dict[ModelOrigin, bool]:
 def training_forwards(script: Script) -> Iterator[tuple[Script, ast.Call, bool]]:
     """Calls of models in scopes with a backward pass, and in what these scopes call, and whether they are repeated;
     not the calls inside models."""
-    pending: list[tuple[Script, ast.AST]] = []
-    pending.extend((script, scope) for scope in training_scopes(script))
+    yield from _forwards_from(script, training_scopes(script))
+
+
+def _forwards_from(script: Script, scopes: Iterable[ast.AST]) -> Iterator[tuple[Script, ast.Call, bool]]:
+    pending: list[tuple[Script, ast.AST]] = [(script, scope) for scope in scopes]
     seen: set[ast.AST] = set()
     while pending:
         other, scope = pending.pop()
@@ -150,6 +153,29 @@ def training_forwards(script: Script) -> Iterator[tuple[Script, ast.Call, bool]]
                 pending.extend(
                     (script, callee) for script, callee in other.callees(part) if not _only_samples(script, callee)
                 )
+
+
+def steps_of_unseen_models(script: Script) -> Iterator[tuple[ast.Call, str]]:
+    """Backward passes of this file whose step runs models, none of which is seen to be made; and why not."""
+    for step in training_steps(script):
+        forwards = step.forwards
+        if not step.backwards or not step.steps or not forwards or any(_in_model(script, each) for each in step.scopes):
+            continue
+        called = [(file, call) for file, call, _ in _forwards_from(script, step.scopes)]
+        if any(True for file, call in called for _ in _made_at(file, call.func, set())):
+            continue
+        yield step.backwards[0].call, _why_unseen(script, forwards, called)
+
+
+def _why_unseen(script: Script, forwards: Sequence[ast.Call], called: Sequence[tuple[Script, ast.Call]]) -> str:
+    for file, call in called:
+        return f"`{file.source(call.func)}`: nothing in sight makes it"
+    for call in forwards:
+        match call.func:
+            case ast.Attribute(value=model, attr=name) if script.kind(model) is Kind.MODULE:
+                return f"`{script.source(model)}`: it is called by `{name}`, not by `forward`"
+    names = dict.fromkeys(script.source(call.func) for call in forwards)
+    return f"nothing shows that {' or '.join(f'`{name}`' for name in list(names)[:2])} is a module"
 
 
 def _only_samples(script: Script, function: ast.AST) -> bool:
