@@ -1,22 +1,26 @@
-"""Which files a script writes, on which of its lines, and what it saves there."""
+"""Which files a script writes, on which of its lines, and what is in them."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from autoaccel.measure.observing import guarding
+from autoaccel.measure.observing.digests import digest_of
 from autoaccel.measure.observing.hooks import around
 from autoaccel.measure.observing.observation import Concerns, Observation, Observer
 from autoaccel.measure.observing.run_record import Written
 
 _DEEP = 6
 _MOST = 5_000  # lines of one file
+_LARGE = 16 << 20  # bytes: of larger files only the size is compared
 
 
 class FilesWritten(Observer):
@@ -25,25 +29,59 @@ class FilesWritten(Observer):
     def __init__(self, concerns: Concerns) -> None:
         self._concerns = concerns
         self._places: dict[str, str] = {}
-        self._held: dict[str, tuple[str, ...]] = {}
+        self._saved: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 
     def install(self, observation: Observation) -> None:
         def written(path: str) -> None:
-            if observation.here and path not in self._places:
-                self._places[path] = place(sys._getframe(1), self._concerns)  # noqa: SLF001
+            if observation.here:
+                self._saved.pop(path, None)
+                if path not in self._places:
+                    self._places[path] = place(sys._getframe(1), self._concerns)  # noqa: SLF001
 
         guarding.tell_of_writes(written)
 
         @around(torch, "save")
         def save(plain: Callable[..., None], obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
             plain(obj, f, *args, **kwargs)
-            if isinstance(f, str | os.PathLike):
-                lines = (f"{key}: {kind}".removeprefix(": ") for key, kind in _leaves(obj, ""))
-                self._held[os.path.realpath(f)] = tuple(line for line, _ in zip(lines, range(_MOST)))  # noqa: B905
+            path = getattr(f, "name", f)
+            if observation.here and isinstance(path, (str, os.PathLike)):
+                leaves = list(itertools.islice(_leaves(obj, ""), _MOST))
+                holds = tuple(f"{key}: {kind}".removeprefix(": ") for key, kind, _ in leaves)
+                self._saved[os.path.realpath(path)] = holds, tuple(digest_of(value) for *_, value in leaves)
+
+        for name in ("rename", "replace"):  # a file is often written beside its place
+            around(os, name)(self._move)
+
+    def _move(self, plain: Callable[..., None], source: Any, target: Any, **folders: Any) -> None:
+        saved = self._saved.pop(os.path.realpath(source), None) if not folders else None
+        plain(source, target, **folders)
+        if saved is not None:
+            self._saved[os.path.realpath(target)] = saved
 
     def contribute(self) -> dict[str, Any]:
-        found = self._places.items()
-        return {"written": tuple(Written(path, where, self._held.get(path, ())) for path, where in found)}
+        return {"written": tuple(self._written(path, where) for path, where in self._places.items())}
+
+    def _written(self, path: str, where: str) -> Written:
+        if (saved := self._saved.get(path)) is not None:
+            return Written(path, where, *saved)
+        contents, is_text = _read(path)
+        return Written(path, where, (), contents, is_text)
+
+
+def _read(path: str) -> tuple[tuple[str, ...], bool]:
+    """The lines of a text, or a hash of all bytes; and whether it is a text."""
+    try:
+        size = Path(path).stat().st_size
+        if size > _LARGE:
+            return (f"{size} bytes",), False
+        data = Path(path).read_bytes()
+    except OSError:
+        return (), False
+    try:
+        lines = data.decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        return (digest_of(data),), False
+    return (tuple(lines), True) if len(lines) <= _MOST else ((digest_of(data),), False)
 
 
 def place(frame: Any, concerns: Concerns) -> str:
@@ -55,14 +93,17 @@ def place(frame: Any, concerns: Concerns) -> str:
     return ""
 
 
-def _leaves(value: Any, key: str, depth: int = 0) -> Iterator[tuple[str, str]]:
-    """The key of each leaf, and what sort of value it is."""
+def _leaves(value: Any, key: str, depth: int = 0) -> Iterator[tuple[str, str, Any]]:
+    """Each leaf: its key, what sort of value it is, and the value."""
     if isinstance(value, nn.Module):
         value = value.state_dict()
     if isinstance(value, Mapping) and depth < _DEEP:
         for name, each in value.items():
             yield from _leaves(each, f"{key}.{name}".removeprefix("."), depth + 1)
+    elif isinstance(value, (list, tuple)) and any(isinstance(each, Mapping) for each in value) and depth < _DEEP:
+        for number, each in enumerate(value):
+            yield from _leaves(each, f"{key}[{number}]", depth + 1)
     elif isinstance(value, Tensor):
-        yield key, f"{value.dtype} of {' x '.join(map(str, value.shape)) or 'one number'}"
+        yield key, f"{value.dtype} of {' x '.join(map(str, value.shape)) or 'one number'}", value
     else:
-        yield key, type(value).__name__
+        yield key, type(value).__name__, value

@@ -86,6 +86,10 @@ class Written:
     """`file:line` of the project, the first time."""
     holds: tuple[str, ...] = ()
     """What `torch.save` put there the last time: a line for each leaf, with its keys and what sort of value it is."""
+    contents: tuple[str, ...] = ()
+    """What is in it at the end: the lines of a text, a hash for each line of `holds`, or one of all bytes; nothing
+    where it is gone."""
+    is_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,7 @@ class RunRecord(Message):
     """How often something was seen that no good rewrite does; the key is a phrase for the user."""
     decisions: tuple[Decision, ...] = ()
     written: tuple[Written, ...] = ()
-    """Files of the project, and others that may not be changed, of a run that is traced."""
+    """Files of the project, and others that may not be changed."""
     files: tuple[str, ...] = ()
     """The project's files that were run or imported, by real path, the script first."""
     reached: dict[str, tuple[int, ...]] = field(default_factory=dict)

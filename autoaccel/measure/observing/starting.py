@@ -149,10 +149,9 @@ def _of_mode(
         yield training.Losses(concerns if request.traced else None)
         yield training.Marks()
         yield state.TrainedObjects(naming.Names(concerns, request.by_kind))
+        yield files_written.FilesWritten(concerns)
     if mode == "turns":
         yield turns.Turns(*pipes)
-    if request.traced:
-        yield files_written.FilesWritten(concerns)
     if request.meeting:
         yield meeting.Meeting()
     if request.perturbation:

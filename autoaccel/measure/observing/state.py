@@ -219,11 +219,14 @@ _DEEP = 10  # what refers to itself ends here
 
 
 def of_module(name: str, module: nn.Module) -> Iterator[tuple[str, str]]:
-    """Whether a module is in training mode, and which modules inside it are not as it is."""
+    """Whether a module is in training mode, which modules inside it are not, and which parameters are frozen."""
     yield f"{name}.training", repr(module.training)
     for path, inner in parts(module):
         if inner.training is not module.training:
             yield f"{name}.{path}.training", repr(inner.training)
+        for key, parameter in inner._parameters.items():  # noqa: SLF001
+            if isinstance(parameter, Tensor) and not parameter.requires_grad:
+                yield f"{name}.{path}.{key}.requires_grad".replace("..", "."), "False"
 
 
 def of_optimizer(name: str, optimizer: Optimizer) -> Iterator[tuple[str, str]]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from autoaccel.measure.observing.run_record import FAILED, Entry, Loss, RunRecord
-from autoaccel.measure.verifying import printed
+from autoaccel.measure.verifying import printed, written_files
 from autoaccel.measure.verifying.facts import (
     Difference,
     Fact,
@@ -24,6 +24,8 @@ from autoaccel.measure.verifying.facts import (
     tensor,
     training_modes,
 )
+from autoaccel.measure.verifying.printed import Masks
+from autoaccel.measure.verifying.written_files import SteadyFiles
 from autoaccel.reports.counting import counted, listed
 
 
@@ -36,10 +38,12 @@ class Reference:
     """Facts that are not the same in equal runs."""
     unsteady: frozenset[str] = frozenset()
     """Of `loss`, `data`, `state` and `random` what is not bit-equal in equal runs."""
-    masks: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    """Of lines that are alike but for their numbers the words that vary."""
+    masks: Masks = field(default_factory=Masks)
+    """What varies in the lines that it prints."""
     prints: bool = True
-    """Whether equal runs print the same lines, apart from those words."""
+    """Whether equal runs print the same lines, apart from that."""
+    files: SteadyFiles = field(default_factory=SteadyFiles)
+    """What of the files that it writes repeats itself."""
 
     @property
     def repeats(self) -> bool:
@@ -64,21 +68,22 @@ def reference(runs: Sequence[RunRecord]) -> Reference:
         first,
         frozenset(varying),
         frozenset(unsteady),
-        printed.masks([run.printed for run in runs]) if same else {},
+        printed.masks([run.printed for run in runs]) if same else Masks(),
         same,
+        written_files.steady(runs),
     )
 
 
 def less_steady(known: Reference, again: RunRecord) -> Reference:
     """With what one more run of the original has shown not to repeat itself."""
     both = reference([known.record, again])
-    masks = {shape: known.masks.get(shape, frozenset()) | both.masks.get(shape, frozenset()) for shape in both.masks}
     return Reference(
         known.record,
         known.varying | both.varying,
         known.unsteady | both.unsteady,
-        {**known.masks, **masks},
+        known.masks.joined(both.masks),
         known.prints and both.prints,
+        known.files.merged(both.files),
     )
 
 
@@ -98,6 +103,7 @@ def differences(original: Reference, other: RunRecord) -> list[Difference]:
     if original.prints:
         line = printed.difference(record.printed, other.printed, original.masks)
         found.extend([] if line is None else [Difference("printed", line)])
+    found.extend(written_files.differences(original.files, record, other))
     return in_order(found)
 
 

@@ -119,6 +119,8 @@ def differing(fact: Fact, before: str | None, after: str | None) -> Difference:
         case "setting":
             owner, _, attribute = name.rpartition(".")
             what = f"{owner}'s {attribute}" if owner else name
+            if attribute == "requires_grad":
+                before, after = before or "True", after or "True"
             return Difference("setting", f"{what}: {after or 'not there'} instead of {before or 'not there'}")
     if after is None:
         return Difference(kind, f"no {named(kind, name)}")

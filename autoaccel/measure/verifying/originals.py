@@ -13,6 +13,7 @@ from autoaccel.measure.observing.run_record import FAILED, FINISHED, RunRecord
 from autoaccel.measure.verifying import comparing, spread
 from autoaccel.measure.verifying.comparing import Reference
 from autoaccel.measure.verifying.trials import CannotVerifyError, Trials, View
+from autoaccel.measure.verifying.written_files import SteadyFiles
 from autoaccel.reports.counting import counted
 
 STEPS = 40
@@ -107,7 +108,8 @@ class Originals:
             steps = wanted["steps"] if record.ending == FINISHED else record.steps or record.backwards
             wanted = {**wanted, "steps": steps, "patience": None}
             known = comparing.reference([record])
-            known = dataclasses.replace(known, masks=first.reference.masks, prints=first.reference.prints)
+            printing = first.reference.masks, first.reference.prints
+            known = dataclasses.replace(known, masks=printing[0], prints=printing[1], files=SteadyFiles())
             yield View(name, wanted, known, record.reached)
 
     def control(self, view: View) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 _WORDS = re.compile(r"0x[0-9a-fA-F]+|[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[^\W\d]+|\S")
 _NUMBER = re.compile(r"[-+]?(?:\d|\.\d)|0x")
@@ -18,9 +19,26 @@ _OF_TIME = re.compile(
 )
 # A printed tensor shows whether a graph was built, which is what no_grad is there to change.
 _GRAPH = re.compile(r",\s*(?:grad_fn=<[^>]*>|requires_grad=True)")
+_CHANCE = 4  # significant digits of a time that equal runs do not have in common by chance
 _NOTHING = 1e-3  # numbers below are compared as if they were that large
 # Where a run takes place: copies of a folder have other names.
 _PATH = re.compile(r"(?<![\w.~])(?:~|\.{0,2})/[\w.+~-][^\s'\",;:)]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Masks:
+    """What is not the same in equal runs, which print as many lines."""
+
+    words: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Of each shape the words that vary in any line of that shape."""
+    paths: bool = True
+    """Whether paths may vary."""
+
+    def joined(self, other: Masks) -> Masks:
+        """What varies in either."""
+        both = {**self.words, **other.words}
+        words = {each: self.words.get(each, frozenset()) | other.words.get(each, frozenset()) for each in both}
+        return Masks(words, self.paths or other.paths)
 
 
 def _plain(line: str) -> str:
@@ -37,44 +55,61 @@ def shapes(lines: Sequence[str]) -> list[str]:
     return [_shape(_plain(line)) for line in lines]
 
 
-def masks(runs: Sequence[Sequence[str]]) -> dict[str, frozenset[int]]:
-    """Of each shape the words that are not the same in all runs, which print as many lines, in any line of that
-    shape."""
+def masks(runs: Sequence[Sequence[str]]) -> Masks:
+    """What varies between runs that should be equal."""
     found: dict[str, set[int]] = {}
+    paths = False
     for lines in zip(*runs, strict=True):
         words = [_WORDS.findall(_plain(line)) for line in lines]
         varying = {at for at, same in enumerate(zip(*words, strict=False)) if len(set(same)) > 1}
         found.setdefault(_shape(_plain(lines[0])), set()).update(varying)
-    return {shape: frozenset(varying) for shape, varying in found.items()}
+        paths = paths or len({tuple(_PATH.findall(line)) for line in lines}) > 1
+    return Masks({shape: frozenset(varying) for shape, varying in found.items()}, paths)
 
 
 def difference(
-    before: Sequence[str], after: Sequence[str], masked: Mapping[str, frozenset[int]], bound: float = 0.0
+    before: Sequence[str], after: Sequence[str], masked: Masks, bound: float = 0.0, *, verb: str = "printed"
 ) -> str | None:
     """The first line that is another, as a phrase; None where all are the same, apart from words that are masked.
 
-    `bound` is how far numbers may be off, relative to themselves.
+    Args:
+        before: What the original printed.
+        after: What the other run printed.
+        masked: What equal runs of the original do not have in common.
+        bound: How far numbers may be off, relative to themselves.
+        verb: What is said of lines.
     """
     for one, two in zip(before, after, strict=False):
         if not _same(one, two, masked, bound):
-            return f"printed {_quoted(two)} instead of {_quoted(one)}"
+            return f"{verb} {_quoted(two)} instead of {_quoted(one)}"
     if len(before) > len(after):
-        return f"{_quoted(before[len(after)])} is not printed"
+        return f"{_quoted(before[len(after)])} is not {verb}"
     if len(after) > len(before):
-        return f"{_quoted(after[len(before)])} is printed, too"
+        return f"{_quoted(after[len(before)])} is {verb}, too"
     return None
 
 
-def _same(one: str, two: str, masks: Mapping[str, frozenset[int]], bound: float) -> bool:
+def _same(one: str, two: str, masks: Masks, bound: float) -> bool:
+    if not masks.paths and _PATH.findall(one) != _PATH.findall(two):
+        return False
     one, two = _plain(one), _plain(two)
     if one == two:
         return True
     shape = _shape(one)
     if _shape(two) != shape:
         return False
-    masked = masks.get(shape, frozenset()) | _of_time(one)
-    words = zip(_WORDS.findall(one), _WORDS.findall(two), strict=True)
-    return all(at in masked or close(left, right, bound) for at, (left, right) in enumerate(words) if left != right)
+    left, right = _WORDS.findall(one), _WORDS.findall(two)
+    known = masks.words.get(shape)
+    masked = known or frozenset()
+    # What is as long as chance does not make it, and repeats itself, is called like a time and is none.
+    masked |= {at for at in _of_time(one) if known is None or _digits(left[at]) < _CHANCE}
+    pairs = enumerate(zip(left, right, strict=True))
+    return all(at in masked or close(this, that, bound) for at, (this, that) in pairs if this != that)
+
+
+def _digits(word: str) -> int:
+    """How many significant digits a number has."""
+    return len(re.sub(r"\D", "", re.split("[eE]", word)[0]).strip("0"))
 
 
 def close(one: str, two: str, bound: float) -> bool:

@@ -12,7 +12,7 @@ _ROUNDING = 1e-5
 """Relative; float32 has a resolution of 6e-8, and some hundred roundings go into a loss before the first differs."""
 _GROWN = 0.01
 """What a rounding may have grown to at the end."""
-_NUMBERS = frozenset({"loss", "buffer", "parameter", "optimizer", "printed"})
+_NUMBERS = frozenset({"loss", "buffer", "parameter", "optimizer", "printed", "saved"})
 
 
 def is_rounding(original: Reference, other: RunRecord, start: Callable[[], RunRecord]) -> bool:
@@ -20,7 +20,7 @@ def is_rounding(original: Reference, other: RunRecord, start: Callable[[], RunRe
     what comes of that. `start` gives the original after its first step: parameters are measured by how far they went.
     """
     kinds = {each.kind for each in differences(original, other)}
-    if structure(original, other) or not kinds <= _NUMBERS or kinds == {"printed"}:
+    if structure(original, other) or not kinds <= _NUMBERS or (kinds and kinds <= {"printed", "saved"}):
         return False
     before, after = original.record.losses, other.losses
     index = first_loss(before, after)
