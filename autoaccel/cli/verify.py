@@ -50,7 +50,7 @@ class RankNumbers(click.ParamType):  # type: ignore[type-arg]
     "--steps",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Optimizer steps of each run. Default: 40, fewer where they take long.",
+    help="Optimizer steps of each run. Default: 40, fewer where they take long, more where they are short.",
 )
 @click.option(
     "--seeds",
@@ -200,8 +200,9 @@ class Session:
         from autoaccel.measure.verifying import originals
 
         usual = originals.Limits()
-        patience = None if self.steps else usual.patience  # a number that was asked for is made
-        return originals.Limits(self.steps or usual.steps, self.seeds or usual.seeds, patience)
+        if self.steps:  # a number that was asked for is made
+            return originals.Limits(self.steps, self.seeds or usual.seeds, None, 0.0)
+        return originals.Limits(seeds=self.seeds or usual.seeds)
 
     def _run(self, copy: Scratch, request: Request, environment: Mapping[str, str], *, showing: _Showing) -> RunRecord:
         from autoaccel.measure import launching

@@ -44,7 +44,7 @@ def main() -> int:
         for fault in chosen:
             verdict = known.get(fault.name)
             if verdict is None or arguments.again or (arguments.missed and not verdict.killed):
-                verdict = judged(fault, forking.run, Limits(steps=arguments.steps), together.run)
+                verdict = judged(fault, forking.run, Limits(steps=arguments.steps, at_least=0.0), together.run)
                 judging.keep(verdict, arguments.state)
             state = "killed" if verdict.killed else "caught" if verdict.caught else "MISSED"
             print(

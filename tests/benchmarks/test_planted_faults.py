@@ -24,7 +24,7 @@ from tests.measure.forking import Forking, ForkingRanks
 
 FAULTS = {each.name: each for each in faults()}
 # Six steps show what these do.
-LIMITS = Limits(steps=6)
+LIMITS = Limits(steps=6, at_least=0.0)
 KILLED = Verdict("some/fault", "AA101 a.py:3", "wrong", "exact", "difference", ("AA101 a.py:3",), "loss of step 1", 2.0)
 
 

@@ -31,6 +31,8 @@ class Request(Message):
     """With 0 the seeds that the script sets stand; another number shifts each. What it leaves alone gets it."""
     steps: int | None = None
     """Stop after so many optimizer steps (or backwards, where no optimizer is seen); None runs to the end."""
+    at_least: float = 0.0
+    """Go on after `steps` until so many seconds have passed since the first step."""
     patience: float | None = None
     """Stop after the first optimizer step that ends more than so many seconds after the first of all."""
     pass_batches: int | None = None

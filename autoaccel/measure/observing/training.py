@@ -135,9 +135,10 @@ class Training(Observer):
             observation.end(STOPPED)
 
     def _enough(self, made: int) -> bool:
-        steps, patience = self._observation.request.steps, self._observation.request.patience
-        late = patience is not None and self._first_step is not None and time.monotonic() - self._first_step > patience
-        return late or (steps is not None and made >= steps)
+        request = self._observation.request
+        passed = 0.0 if self._first_step is None else time.monotonic() - self._first_step
+        late = request.patience is not None and passed > request.patience
+        return late or (request.steps is not None and made >= request.steps and passed >= request.at_least)
 
 
 def _left_out_inside(scaler: GradScaler, optimizer: Optimizer) -> bool:

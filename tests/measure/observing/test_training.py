@@ -338,6 +338,13 @@ def test_jitter_moves_what_is_trained_a_little(observe: Observe) -> None:
     assert pushed.random == plain.random
 
 
+def test_at_least(observe: Observe) -> None:
+    """More steps than were asked for, as long as there is time; and never fewer."""
+    whole = observe(SETUP + EPOCH)
+    assert observe(SETUP + EPOCH, steps=2, at_least=1e9).steps == whole.steps > 2
+    assert observe(SETUP + EPOCH, steps=2, at_least=1e-9).steps == 2
+
+
 def test_patience(observe: Observe) -> None:
     """It begins with the first step, however long that takes to come."""
     waiting = observe(SETUP + "import time\ntime.sleep(0.2)\n" + EPOCH, patience=0.15)

@@ -89,6 +89,8 @@ class World:
     steps: int = 40
     patience: int = 40
     """How many steps are made before patience is at an end."""
+    short: int = 0
+    """How many steps there is room for in the time that a run lasts at least."""
     reached: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
     reached_in_short_passes: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
     reached_later: tuple[int, ...] = ()
@@ -128,7 +130,8 @@ class World:
 
     def _trained(self, request: Request, calls: frozenset[str], *, low: bool) -> RunRecord:
         wanted = request.steps or self.steps
-        steps = min(wanted, self.steps, self.patience if request.patience else self.steps)
+        wanted = max(wanted, self.short) if request.at_least else wanted
+        steps = min(wanted, self.steps, max(self.patience, self.short) if request.patience else self.steps)
         numbers = random.Random(request.seed)
         again = random.Random(len(self.asked))
         unsteady = self.unsteady if len(self.asked) > self.steady_runs else 0.0
@@ -467,6 +470,21 @@ def test_slow_scripts_make_fewer_steps_and_all_runs_as_many(script: Path) -> Non
     assert in_float16.steps == 2
     assert [request.steps for request, _ in world.asked[1:]] == [17] * (len(world.asked) - 1)
     assert all(request.patience is None for request, _ in world.asked[1:])
+
+
+def test_short_steps_are_made_more_often_and_in_all_runs_as_many(script: Path) -> None:
+    world = World(script, steps=1000, short=300)
+    report = verify(world)
+    assert (report.steps, report.complete) == (300, False)
+    assert {request.steps for request, _ in world.asked[1:-1]} == {300}
+    assert {request.at_least for request, _ in world.asked[1:]} == {0.0}
+
+
+def test_a_step_too_many_after_the_end_of_a_short_script_would_be_seen(script: Path) -> None:
+    world = World(script, steps=60, short=300)
+    report = verify(world)
+    assert (report.steps, report.complete) == (60, True)
+    assert all((request.steps or 0) > 60 for request, _ in world.asked[1:-1])
 
 
 def test_a_number_of_steps_that_was_asked_for_is_made(script: Path) -> None:
