@@ -62,6 +62,7 @@ class Script:
         self.loops = self.syntax_index.loops
         self.source = self.syntax_index.source
         self.queries = self.project.queries
+        self._qualnames: dict[ast.AST, str | None] = {}
         self.inference = Inference(self)
 
     def __repr__(self) -> str:
@@ -104,6 +105,13 @@ class Script:
 
         None when the root is not an import, is rebound, or comes by star import.
         """
+        try:
+            return self._qualnames[expression]  # most are asked for again and again
+        except KeyError:
+            known = self._qualnames[expression] = self._qualname(expression)
+            return known
+
+    def _qualname(self, expression: ast.AST) -> str | None:
         found = self.reaching_definitions.qualified(expression)
         if found is None or (self.replaced_names and self._is_replaced(expression)):
             return None
@@ -111,6 +119,16 @@ class Script:
             return found.name
         known = self.project.library_name(self, found.target, found.level)
         return found.name if known is None else found.under(known)
+
+    @cached_property
+    def qualified_names(self) -> tuple[tuple[ast.Name, str], ...]:
+        """The names that stand for something imported, and its qualified name, in source order."""
+        return tuple((each, name) for each in self.find(ast.Name) if (name := self.qualname(each)) is not None)
+
+    @cached_property
+    def qualified_attributes(self) -> tuple[tuple[ast.Attribute, str], ...]:
+        """The attributes that do, each beside what it is an attribute of."""
+        return tuple((each, name) for each in self.find(ast.Attribute) if (name := self.qualname(each)) is not None)
 
     def is_project_name(self, expression: ast.AST) -> bool:
         """Whether a qualified name leads into a file of the project, not into a library."""
@@ -252,6 +270,10 @@ class Script:
             if qualified.startswith(module + "."):
                 return qualified[len(module) + 1 :]
         return None
+
+    def runtime_calls(self, verb: str) -> Iterator[ast.Call]:
+        """The calls of a function of the runtime, in source order."""
+        return self.calls(*(f"{module}.{verb}" for module in RUNTIME))
 
     def spell(self, qualified: str, beside: ast.expr | None = None) -> tuple[str, tuple[AddImport, ...]]:
         """How this file writes a qualified name, and the import that it takes (none when a module-level import serves).

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,7 +66,7 @@ def configured(configure: Callable[..., Configuration], script: Path) -> Configu
 
 def is_distributed(script: Script) -> bool:
     """Whether a script says so already."""
-    return any(script.runtime_name(call.func) == _COMMAND for call in script.find(ast.Call))
+    return any(True for _ in script.runtime_calls(_COMMAND))
 
 
 def with_imports(path: Path) -> list[Script]:

@@ -67,7 +67,7 @@ class SyntaxIndex:
         self._ends: dict[ast.AST, int] = {}
         self._bodies: dict[ast.AST, tuple[int, int]] = {}
         self._by_type: dict[type[ast.AST], list[ast.AST]] = {}
-        self._rows: dict[type[ast.AST], _Row] = {}
+        self._rows: dict[type[ast.AST] | tuple[type[ast.AST], ...], _Row] = {}
         self._by_owner: dict[type[ast.AST], dict[ast.AST, _Row]] = {}
         self._lines: list[bytes] | None = None
         self._index()
@@ -156,6 +156,16 @@ class SyntaxIndex:
             return [each for each in ast.walk(outer) if kind is ast.AST or type(each) is kind]  # type: ignore[misc]
         row = self._row(kind)
         return row.run(*self._extent(outer)) if row is not None else ()  # type: ignore[return-value]
+
+    def within_any(self, outer: ast.AST, kinds: tuple[type[ast.AST], ...]) -> Sequence[ast.AST]:
+        """The same for several types: `outer` and what lies within it of exactly these, in preorder."""
+        if outer not in self._positions:
+            return [each for each in ast.walk(outer) if type(each) in kinds]
+        row = self._rows.get(kinds)
+        if row is None:
+            nodes = [each for each in self._positions if type(each) in kinds]
+            row = self._rows[kinds] = _Row(nodes, [self._positions[node] for node in nodes])
+        return row.run(*self._extent(outer))
 
     def in_scope(self, outer: ast.AST, kind: type[Node]) -> Sequence[Node]:
         """The same without the insides of nested functions, lambdas and classes, as `walk_scope`."""

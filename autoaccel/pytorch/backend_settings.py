@@ -28,11 +28,7 @@ def mention(script: Script, words: re.Pattern[str]) -> str | None:
 
 def is_given(script: Script, verb: str) -> bool:
     """Whether a script, or one that shares its objects, calls a function of the runtime already."""
-    return any(
-        each.runtime_name(call.func) == verb
-        for each in (script, *script.project.known_related(script))
-        for call in each.find(ast.Call)
-    )
+    return any(any(True for _ in each.runtime_calls(verb)) for each in (script, *script.project.known_related(script)))
 
 
 def call_after_imports(script: Script, verb: str) -> tuple[Edit, ...]:

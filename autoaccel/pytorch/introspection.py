@@ -36,18 +36,23 @@ def class_inspected(
     lasts = {name.rpartition(".")[2] for name in names}
     for last in sorted(lasts):
         for other in script.project.with_word(script, last):
-            mentions: list[ast.Name | ast.Attribute] = [*other.find(ast.Attribute), *other.find(ast.Name)]
-            aliases = {*lasts, *other.import_aliases(tuple(sorted(lasts)))}
-            for node in mentions:
-                name = other.qualname(node)
-                known = name in names
-                own = not (name or "").startswith("torch.")
-                spelled = node.attr if isinstance(node, ast.Attribute) else node.id
-                if node in beside or not (known or (own and spelled in aliases)) or not isinstance(node.ctx, ast.Load):
+            aliases = sorted({*lasts, *other.import_aliases(tuple(sorted(lasts)))})
+            spelled = [each for each in other.syntax_index.mentions(*aliases) if not _is_torchs(other, each)]
+            found: set[ast.Name | ast.Attribute] = {*spelled}
+            found.update(node for node, name in other.qualified_attributes if name in names)
+            found.update(node for node, name in other.qualified_names if name in names)
+            mentions = other.syntax_index.in_order([*found])
+            for node in sorted(mentions, key=lambda each: isinstance(each, ast.Name)):  # attributes first
+                known = other.qualname(node) in names
+                if node in beside or not isinstance(node.ctx, ast.Load):
                     continue
                 if _asks(other, node, handed=handed and (known or isinstance(node, ast.Name))):
                     return f"its class is asked for in {line_of(script, other, node)}"
     return None
+
+
+def _is_torchs(script: Script, node: ast.expr) -> bool:
+    return (script.qualname(node) or "").startswith("torch.")
 
 
 def _asks(script: Script, node: ast.Name | ast.Attribute, *, handed: bool) -> bool:

@@ -30,8 +30,9 @@ def mention_in_reach(
     for script in whole:
         if (mention := _first_mention(script, script.tree, names, text)) is not None:
             return script, mention
+    known = {script.text for script in whole}
     texts = dict.fromkeys(each for script in whole for each in script.project.related_texts(script))
-    if not any(map(text.search, texts)):
+    if not any(text.search(each) for each in texts if each not in known):
         return None
     seen: set[ast.AST] = set()
     for script in whole:
@@ -48,16 +49,17 @@ def _first_mention(script: Script, node: ast.AST, names: re.Pattern[str], text: 
     """The first mention that is not in a question or a type."""
     if not text.search(script.text):
         return None
-    mentions: list[ast.Name | ast.Attribute] = [*script.within(node, ast.Attribute), *script.within(node, ast.Name)]
-    for part in mentions:
-        if isinstance(part.ctx, ast.Load) and _matches(names, script.qualname(part)) and not _asks(script, part):
-            return part
+    mentions: list[tuple[ast.Name | ast.Attribute, str]] = [*script.qualified_attributes, *script.qualified_names]
+    for part, name in mentions:
+        if _matches(names, name) and isinstance(part.ctx, ast.Load) and script.inside(part, node):
+            if not _asks(script, part):
+                return part
     return None
 
 
 @lru_cache(maxsize=10_000)
-def _matches(names: re.Pattern[str], qualified: str | None) -> bool:
-    return qualified is not None and names.search(qualified) is not None
+def _matches(names: re.Pattern[str], qualified: str) -> bool:
+    return names.search(qualified) is not None
 
 
 def _asks(script: Script, node: ast.AST) -> bool:

@@ -35,7 +35,11 @@ def monkeypatched(script: Script, names: Collection[str]) -> str | None:
 def _replacing(script: Script, names: Collection[str], modules: Collection[str]) -> Iterator[ast.expr]:
     """Where a function is bound to something else, or its module is handed to who knows whom."""
     lasts = {name.rpartition(".")[2] for name in names}
-    mentions: list[ast.Name | ast.Attribute] = [*script.find(ast.Attribute), *script.find(ast.Name)]
+    spelled = script.syntax_index.mentions(*sorted(lasts))
+    attributes = [each for each in spelled if isinstance(each, ast.Attribute) and script.qualname(each) is None]
+    attributes += [each for each, name in script.qualified_attributes if name in names or name in modules]
+    plain = [each for each, name in script.qualified_names if name in names or name in modules]
+    mentions: list[ast.Name | ast.Attribute] = [*script.syntax_index.in_order(attributes), *plain]
     for node in mentions:
         name = script.qualname(node)
         if name in modules:

@@ -70,8 +70,8 @@ _KEEPING = frozenset({"append", "extend", "add", "update", "insert", "register_b
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
-    models = list(trained_models(script))
-    given = {script.source(call.args[0]) for call in script.find(ast.Call) if _is_verb(script, call)}
+    models = trained_models(script)
+    given = {script.source(call.args[0]) for call in script.runtime_calls("channels_last") if len(call.args) == 1}
     convolving = [each for each in models if script.source(each.target) not in given and convolves(script, each)]
     if not convolving:
         return
@@ -87,10 +87,6 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         edit: Edit = InsertAfter(at, code) if model.wrapped is None else InsertBefore(at, code)
         message = f"`{name}` reorders its pictures in memory for every convolution"
         yield RULE.finding(model.made, message, edit, *script.import_runtime)
-
-
-def _is_verb(script: Script, call: ast.Call) -> bool:
-    return script.runtime_name(call.func) == "channels_last" and len(call.args) == 1
 
 
 def convolves(script: Script, model: TrainedModel) -> bool:
@@ -113,8 +109,8 @@ def _has_convolutions(script: Script, value: Value) -> bool:
 
 
 def _mentions_convolutions(script: Script, node: ast.AST) -> bool:
-    mentions = (part for part in breadth_first(node) if isinstance(part, ast.Name | ast.Attribute))
-    return any(script.qualname(part) in _CONVOLUTIONS for part in mentions)
+    mentions = (*script.qualified_names, *script.qualified_attributes)
+    return any(name in _CONVOLUTIONS and script.inside(part, node) for part, name in mentions)
 
 
 def _of_file(script: Script) -> str | None:

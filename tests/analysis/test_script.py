@@ -196,6 +196,19 @@ def test_functions_of_the_runtime(expression: str, expected: str | None) -> None
     assert script.runtime_name(last_value(script)) == expected
 
 
+def test_calls_of_the_runtime() -> None:
+    text = "from autoaccel import runtime as accel\nimport autoaccel_runtime as rt\n"
+    script = load(text + "accel.total()\naccel.amp.total()\ntotal()\nrt.total()\naccel.total\n")
+    assert [call.lineno for call in script.runtime_calls("total")] == [3, 6]
+    assert not [*script.runtime_calls("compile")]
+
+
+def test_names_with_qualified_names() -> None:
+    script = load("import torch as th\nfrom torch import nn\nnn.Linear\nx.y\ndef f(th): th.zeros\nth.ones\n")
+    assert [(each.lineno, name) for each, name in script.qualified_names] == [(3, "torch.nn"), (6, "torch")]
+    assert [name for _, name in script.qualified_attributes] == ["torch.nn.Linear", "torch.ones"]
+
+
 @pytest.mark.parametrize(
     ("text", "quote"),
     [

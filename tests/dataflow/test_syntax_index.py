@@ -46,11 +46,20 @@ def test_within_and_in_scope() -> None:
     assert [*tree.within(f, ast.Await)] == []
 
 
+@pytest.mark.parametrize("kinds", [(ast.Name,), (ast.FunctionDef, ast.Name, ast.arg), (ast.Await, ast.Yield)])
+def test_within_of_several_types(kinds: tuple[type[ast.AST], ...]) -> None:
+    tree = SyntaxIndex(NESTED)
+    for outer in tree.within(tree.module, ast.AST):
+        expected = [each for each in tree.within(outer, ast.AST) if isinstance(each, kinds)]
+        assert [*tree.within_any(outer, kinds)] == expected
+
+
 def test_a_part_of_another_tree_is_walked() -> None:
     tree = SyntaxIndex("x\n")
     annotation = ast.parse("a[b]", mode="eval").body
     assert names(tree.within(annotation, ast.Name)) == ["a", "b"]
     assert names(tree.in_scope(annotation, ast.Name)) == ["a", "b"]
+    assert len(tree.within_any(annotation, (ast.Name, ast.Subscript))) == 3
     assert not tree.inside(annotation, tree.module)
     assert tree.parent(annotation) is None
 

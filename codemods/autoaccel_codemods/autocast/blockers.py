@@ -43,12 +43,9 @@ _COMPILED = frozenset({"torch.compile", "torch.jit.script", "torch.jit.trace", "
 
 def in_file(script: Script, report_at: ast.AST) -> Iterator[Problem]:
     """Reasons that hold for a whole file: its own mixed precision, other default types, sharding, gradient hooks."""
-    mentions: list[ast.Name | ast.Attribute] = [*script.find(ast.Name), *script.find(ast.Attribute)]
-    for node in mentions:
-        qualified = script.qualname(node)
-        if qualified is None or not isinstance(node.ctx, ast.Load):
-            continue
-        reason = _name_reason(qualified)
+    mentions: list[tuple[ast.Name | ast.Attribute, str]] = [*script.qualified_names, *script.qualified_attributes]
+    for node, qualified in mentions:
+        reason = _name_reason(qualified) if isinstance(node.ctx, ast.Load) else None
         if reason is not None:
             yield node, reason
             break

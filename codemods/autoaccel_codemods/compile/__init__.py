@@ -30,7 +30,7 @@ After:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from autoaccel.analysis import Script
 from autoaccel.edits import AddDecorator, Code, Edit, Finding, InsertAfter, InsertBefore, Skipped, Tier
@@ -70,7 +70,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         unused_submodules  parts that would get gradients of zeros
         step_count         how many steps the run makes, where the code shows it: `steps=`
     """
-    models, functions = list(trained_models(script)), list(pure_functions(script))
+    models, functions = trained_models(script), list(pure_functions(script))
     unseen = list(steps_of_unseen_models(script))
     if not models and not functions and not unseen:
         return
@@ -85,7 +85,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         nodes = differentiated_twice(each)
         unclear = unclear or nodes is None
         twice.update(nodes or ())
-    compiled = {script.source(call.args[0]) for call in script.find(ast.Call) if _compiles(script, call)}
+    compiled = {script.source(call.args[0]) for call in script.runtime_calls("compile") if len(call.args) == 1}
     for model in models:
         name = script.source(model.target)
         if name in compiled:
@@ -111,7 +111,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             yield RULE.finding(function, message, decorator, *script.import_runtime)
 
 
-def _finding(script: Script, model: TrainedModel, models: list[TrainedModel]) -> Finding:
+def _finding(script: Script, model: TrainedModel, models: Sequence[TrainedModel]) -> Finding:
     name = script.source(model.target)
     at = end_of_setup(script, model, models) if model.wrapped is None else model.wrapped
     steps = steps_of_run(script, model, at)
@@ -120,10 +120,6 @@ def _finding(script: Script, model: TrainedModel, models: list[TrainedModel]) ->
     )
     edit: Edit = InsertAfter(at, code) if model.wrapped is None else InsertBefore(at, code)
     return RULE.finding(model.made, f"`{name}` is not compiled", edit, *script.import_runtime)
-
-
-def _compiles(script: Script, call: ast.Call) -> bool:
-    return script.runtime_name(call.func) == "compile" and len(call.args) == 1
 
 
 def _differentiated(model: TrainedModel, twice: set[ast.AST], unclear: bool) -> str | None:

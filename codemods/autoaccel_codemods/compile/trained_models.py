@@ -55,6 +55,7 @@ class TrainedModel:
     problem: str | None
 
 
+@once_all
 def trained_models(script: Script) -> Iterator[TrainedModel]:
     """Models made in this file that a training step of the project calls, in source order; in a program that only
     evaluates, those that it evaluates."""
@@ -90,7 +91,7 @@ def _is_loss(script: Script, target: ast.expr) -> bool:
     return any(value.kind is Kind.LOSS_FUNCTION for value in script.values(target))
 
 
-def end_of_setup(script: Script, model: TrainedModel, models: list[TrainedModel]) -> ast.stmt:
+def end_of_setup(script: Script, model: TrainedModel, models: Sequence[TrainedModel]) -> ast.stmt:
     """The last line of the model's set-up, or of the set-up of other models right below it: compiling comes after."""
     others = {script.source(each.target) for each in models if each is not model}
     block = script.block(model.ready)
