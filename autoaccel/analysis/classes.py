@@ -57,7 +57,7 @@ def class_info(ref: ClassRef) -> ClassInfo:
 
 def lineage(ref: ClassRef) -> Iterator[ClassRef]:
     """A class and its project bases, in the order in which Python looks an attribute up."""
-    return iter(_linearized(ref, frozenset()))
+    return iter(_linearized(ref, frozenset()) if class_info(ref).bases else (ref,))
 
 
 def _linearized(ref: ClassRef, below: frozenset[ast.ClassDef]) -> list[ClassRef]:

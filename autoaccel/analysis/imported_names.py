@@ -6,8 +6,10 @@ import ast
 from collections.abc import Iterator
 
 from autoaccel.analysis.script import Script
+from autoaccel.dataflow.query import once_all
 
 
+@once_all
 def imported(script: Script) -> Iterator[str]:
     """`a.b` for `import a.b`, `a.b.c` for `from a.b import c`; anywhere in the file, relative imports excluded."""
     for plain in script.find(ast.Import):

@@ -11,7 +11,7 @@ from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value, union
 from autoaccel.dataflow.definitions import ElementPath
-from autoaccel.dataflow.query import once_all
+from autoaccel.dataflow.query import once, once_all
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import AddImport, InsertAfter
 from autoaccel.pytorch.changing_calls import (
@@ -43,6 +43,7 @@ class Target:
     naming: tuple[InsertAfter | AddImport, ...] = ()
 
 
+@once
 def device_of(script: Script, transfer: BatchTransfer) -> Target:
     """The device of a move, and whether it may be an accelerator."""
     if transfer.method == "type":

@@ -10,7 +10,7 @@ from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, external_lineage, lineage
 from autoaccel.dataflow.abstract_values import Kind, Value, Values
 from autoaccel.dataflow.call_arguments import given_as, given_values
-from autoaccel.dataflow.query import fixpoint
+from autoaccel.dataflow.query import fixpoint, once, once_all
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.python_names import CONTAINER_CHANGES
 from autoaccel.library_models.tensor_operations import STORING
@@ -132,6 +132,7 @@ def reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, ast.AS
     return tuple(found)
 
 
+@once_all
 def _stored_in(file: Script, definition: Definition) -> Iterator[ast.expr]:
     """What is put into an object under this name: `features.append(x)`, `bank["x"] = x`; not what comes to the host."""
     for use in file.uses(definition):
@@ -212,6 +213,7 @@ def _may_be_device(script: Script, expression: ast.expr) -> bool:
     return not kinds <= {Kind.DTYPE, Kind.NONE} and (Kind.TENSOR not in kinds or Kind.DEVICE in kinds)
 
 
+@once
 def keeps_gradients(script: Script, expression: ast.expr) -> bool:
     """Whether samples may require gradients, which workers cannot send."""
     for _, node in reachable(script, expression):

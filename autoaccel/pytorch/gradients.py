@@ -16,6 +16,7 @@ from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_nam
 from autoaccel.library_models.graph_operations import DIFFERENTIATING, GRADIENT_HOOKS
 
 GRAD_OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
+_BACKWARD = ("torch.autograd.backward", "torch.distributed.autograd.backward")
 _GRAD_OFF_NAME = re.compile(r"(^|_)(no_?grad|inference_mode)", re.IGNORECASE)
 _GRAD_ASKED = DIFFERENTIATING | frozenset(
     """torch.autograd.backward torch.enable_grad torch.autograd.functional.vhp
@@ -27,16 +28,21 @@ _ASKING_NAMES = (*sorted({"backward", *_GRAD_METHODS} | {each.rpartition(".")[2]
 
 def backward_calls(script: Script, outer: ast.AST) -> Iterator[ast.Call]:
     """Calls of `.backward(…)` and `torch.autograd.backward(…)` within `outer`, nested functions excluded."""
-    for call in script.in_scope(outer, ast.Call):
-        if is_backward(script, call):
-            yield call
+    found = _all_backward_calls(script)
+    yield from (call for call in script.in_scope(outer, ast.Call) if call in found) if found else ()
+
+
+@once
+def _all_backward_calls(script: Script) -> frozenset[ast.Call]:
+    named = (*script.syntax_index.calls_named("backward"), *script.calls(*_BACKWARD))
+    return frozenset(call for call in named if is_backward(script, call))
 
 
 def is_backward(script: Script, call: ast.Call) -> bool:
     """Whether a call surely is one of `.backward(…)`, of whatever object that is not the project's, or torch's own."""
     if isinstance(call.func, ast.Attribute) and call.func.attr != "backward":
         return False
-    if script.qualname(call.func) in ("torch.autograd.backward", "torch.distributed.autograd.backward"):
+    if script.qualname(call.func) in _BACKWARD:
         return True
     return (
         isinstance(call.func, ast.Attribute)
@@ -163,6 +169,7 @@ def _nameless(script: Script, function: ast.expr) -> Iterator[ScriptNode]:
             yield script, definition.value
 
 
+@once
 def calls_training(script: Script, statement: ast.AST) -> bool:
     """Whether a statement calls a project function that trains or needs gradients."""
     calls = script.in_scope(statement, ast.Call)

@@ -9,6 +9,7 @@ from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
 from autoaccel.dataflow.definitions import STAR, Definition
+from autoaccel.dataflow.query import once_all
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.library_models.python_names import CONTAINERS
 from autoaccel.pytorch.loader_inputs import MAYBE_SAME, NEW_MEMORY, same_memory
@@ -17,8 +18,13 @@ _OF_CONTAINERS = frozenset("get pop setdefault copy popitem".split())
 HOLDING = CONTAINERS | {"next", "filter"}
 
 
-def memory(file: Script, expression: ast.expr, seen: frozenset[ast.AST] = frozenset()) -> Iterator[Value]:
+@once_all
+def memory(file: Script, expression: ast.expr) -> Iterator[Value]:
     """The batches in whose memory an expression may lie, and `UNKNOWN` where it may be anything."""
+    return _memory(file, expression, frozenset())
+
+
+def _memory(file: Script, expression: ast.expr, seen: frozenset[ast.AST]) -> Iterator[Value]:
     if expression in seen:
         return
     seen = seen | {expression}
@@ -31,7 +37,7 @@ def memory(file: Script, expression: ast.expr, seen: frozenset[ast.AST] = frozen
             yield UNKNOWN
         elif value.kind in (Kind.TENSOR, Kind.ARRAY) and value.script is not None and value.how != "moved":
             for owner in same_memory(value):
-                yield from memory(value.script, owner, seen)
+                yield from _memory(value.script, owner, seen)
         elif value.kind in (Kind.SEQUENCE, Kind.MAPPING):
             yield from (each for _, items in value.items for each in items if each.kind is Kind.BATCH)
 
@@ -43,10 +49,10 @@ def _unless_copied(file: Script, expression: ast.expr, value: Value, seen: froze
             if attr in _OF_CONTAINERS:
                 yield from (
                     each._replace(path=(*each.path, STAR)) if each.kind is Kind.BATCH else each
-                    for each in memory(file, owner, seen)
+                    for each in _memory(file, owner, seen)
                 )
             elif attr in MAYBE_SAME or not (attr in NEW_MEMORY or file.callees(expression)):
-                yield from memory(file, owner, seen)
+                yield from _memory(file, owner, seen)
             else:
                 yield from _returned(file, expression, seen)
         case ast.Call():
@@ -54,19 +60,19 @@ def _unless_copied(file: Script, expression: ast.expr, value: Value, seen: froze
         case ast.BinOp() | ast.UnaryOp() | ast.Compare():
             return
         case ast.IfExp(body=body, orelse=orelse):
-            yield from memory(file, body, seen)
-            yield from memory(file, orelse, seen)
+            yield from _memory(file, body, seen)
+            yield from _memory(file, orelse, seen)
         case ast.Subscript(value=owner) | ast.NamedExpr(value=owner) | ast.Starred(value=owner):
-            yield from memory(file, owner, seen)
+            yield from _memory(file, owner, seen)
         case ast.Name():
             for each in before_additions(file, file.definitions(expression)):
                 if each.how == "param":
                     if file.callers(each.scope.node).missing is not None:
                         yield UNKNOWN
                     for other, given in arguments_for(file, each.scope.node, each.name):
-                        yield from memory(other, given, seen)
+                        yield from _memory(other, given, seen)
                 elif each.value is not None and each.how in ("assign", "walrus") and not each.path:
-                    yield from memory(file, each.value, seen)
+                    yield from _memory(file, each.value, seen)
                 else:
                     yield value
         case _:
@@ -77,7 +83,7 @@ def _returned(file: Script, call: ast.Call, seen: frozenset[ast.AST]) -> Iterato
     for other, function in file.callees(call):
         for each in other.in_scope(function, ast.Return):
             if each.value is not None:
-                yield from memory(other, each.value, seen)
+                yield from _memory(other, each.value, seen)
 
 
 def is_sum(file: Script, owner: ast.expr, node: ast.AST) -> bool:

@@ -45,6 +45,7 @@ _REFILLED = "batches may lie in page-locked memory of the script's own, which is
 _HANDED_ON = "after its copy has begun, the host tensor goes to code that is not seen and may change it"
 
 
+@once
 def changed_after(script: Script, transfer: BatchTransfer) -> str | None:
     """Why the host tensor may change while it is still being copied."""
     return _HostTensor(script, transfer).problem() or _own_pinned_memory(transfer.site_script)
@@ -80,7 +81,7 @@ class _HostTensor:
                 return f"{_KEPT}: {unseen}"
         for file in files:
             for owner, node in changed_in_place(file):
-                found = list(memory(file, owner))
+                found = memory(file, owner)
                 if not any(value is UNKNOWN or self._is_part(value, node) for value in found):
                     continue
                 if self._replaces(file, node) or not self._may_follow(file, node):

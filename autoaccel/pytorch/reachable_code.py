@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.classes import instance_kind, lineage
 from autoaccel.dataflow.abstract_values import NOTHING, Kind
 from autoaccel.dataflow.call_arguments import given_values
-from autoaccel.dataflow.query import once
+from autoaccel.dataflow.query import once, once_all
 from autoaccel.pytorch import implicit_calls
 from autoaccel.pytorch.module_containers import held
 
@@ -31,18 +31,21 @@ def reachable_code(script: Script, nodes: Iterable[ast.AST], *, building: bool =
     found += hooks
     seen: set[ast.AST] = {hook for _, hook in hooks}
     for at, node in found:  # grows while it is walked
-        for part in (each for each in at.within(node, ast.AST) if isinstance(each, implicit_calls.IMPLICIT_CALLS)):
-            for other, function in implicit_calls.implicit_callees(at, part):
-                if function not in seen:
-                    seen.add(function)
-                    found.append((other, function))
-        calls = at.within(node, ast.Call) if isinstance(node, ast.FunctionDef) else at.in_scope(node, ast.Call)
-        for call in at.syntax_index.by_depth(calls) if isinstance(node, ast.FunctionDef) else calls:
-            for other, function in _callees(at, call, building=building):
-                if function not in seen:
-                    seen.add(function)
-                    found.append((other, function))
+        for other, function in _entered(at, node, building):
+            if function not in seen:
+                seen.add(function)
+                found.append((other, function))
     return found
+
+
+@once_all
+def _entered(script: Script, node: ast.AST, building: bool) -> Iterator[tuple[Script, ast.FunctionDef]]:
+    """The functions that some code may enter itself."""
+    for part in script.syntax_index.within_any(node, implicit_calls.IMPLICIT_CALLS):
+        yield from implicit_calls.implicit_callees(script, part)
+    calls = script.within(node, ast.Call) if isinstance(node, ast.FunctionDef) else script.in_scope(node, ast.Call)
+    for call in script.syntax_index.by_depth(calls) if isinstance(node, ast.FunctionDef) else calls:
+        yield from _callees(script, call, building=building)
 
 
 def _callees(script: Script, call: ast.Call, *, building: bool) -> Iterator[tuple[Script, ast.FunctionDef]]:

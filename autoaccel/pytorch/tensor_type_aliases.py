@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.definitions import Definition
+from autoaccel.dataflow.query import once, once_all
 from autoaccel.edits import AddImport, Code, InsertAfter
 
 _TYPE = re.compile(r"^torch\.(cuda\.)?(Float|Double|Half|BFloat16|Long|Int|Short|Char|Byte|Bool)?Tensor$")
@@ -42,6 +43,7 @@ def tensor_type(script: Script, expression: ast.expr) -> TensorType | None:
     return TensorType(f"torch.{_DTYPES[found[2]]}", bool(found[1]))
 
 
+@once
 def changes_default(script: Script) -> bool:
     """Whether the project mentions the default dtype or device: `torch.ones(n)` may not be float32 on the CPU then."""
     return any(map(_DEFAULTS.search, script.project.related_texts(script)))
@@ -61,6 +63,7 @@ class ChosenType:
     naming: tuple[InsertAfter | AddImport, ...] = ()
 
 
+@once
 def chosen_type(script: Script, name: ast.expr) -> ChosenType | None:
     """The choice that a name stands for, if the test may be evaluated again where the name is used; None otherwise."""
     if not isinstance(name, ast.Name):
@@ -102,6 +105,7 @@ def _named_choice(
     return Code("device"), (InsertAfter(last, statement), *imports)
 
 
+@once_all
 def _chosen_by(script: Script, test: ast.expr, definition: Definition) -> Iterator[ast.stmt]:
     """The statements beside a definition that choose a type by the same test."""
     own = _statement(script, (definition,))

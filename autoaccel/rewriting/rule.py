@@ -6,7 +6,7 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ _BUILT_IN = "autoaccel_codemods."
 BINDING = ("loader", "transfer", "launch", "compute", "optimizer", "sync", "evaluation", "other")
 """What can bind a script: where `bench` says that the time of its steps goes."""
 
-Check = Callable[["Script"], Iterator[Finding | Skipped]]
+Check = Callable[["Script"], Iterable[Finding | Skipped]]
 CommentCheck = Callable[["Account"], Iterator[Finding | Skipped]]
 
 
@@ -83,7 +83,7 @@ class Rule:
         needed = not self.needles or any(word in text for word in self._words)
         return needed and re.search(self.pattern, text) is not None
 
-    def run(self, script: Script) -> Iterator[Finding | Skipped]:
+    def run(self, script: Script) -> Iterable[Finding | Skipped]:
         assert self.function or self.comment_function, f"{self.code} has no check"
         return self.function(script) if self.function else iter(())
 

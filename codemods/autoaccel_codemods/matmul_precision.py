@@ -62,7 +62,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         return
     if backend_settings.is_given(script, "matmul_precision"):
         return
-    left_alone = list(autocast.RULE.run(script))
+    left_alone = autocast.check(script)
     if not left_alone or not all(isinstance(each, Skipped) for each in left_alone):
         return
     sites = [*(each.call for each in steps[0].backwards), *(each.call for each in steps[0].steps)]

@@ -38,6 +38,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from autoaccel.analysis import Script
+from autoaccel.dataflow.query import once_all
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier, WrapStatements
 from autoaccel.pytorch import evaluation_only
 from autoaccel.pytorch.reachable_code import reachable_code
@@ -70,6 +71,7 @@ RULE = Rule(
 
 
 @RULE.check
+@once_all
 def check(script: Script) -> Iterator[Finding | Skipped]:
     """A training step is converted, or left alone for the first problem that one of these modules has with it.
 

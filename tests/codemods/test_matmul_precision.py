@@ -1,0 +1,65 @@
+"""What `matmul-precision` asks of texts, and of another rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoaccel.analysis import load
+from autoaccel.edits import Skipped
+from autoaccel_codemods import autocast, matmul_precision
+from autoaccel_codemods.autocast import step_problems
+
+SKIPPED = """\
+import torch
+from torch.nn import DataParallel
+
+model = DataParallel(torch.nn.Linear(3, 3)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in batches:
+    optimizer.zero_grad()
+    torch.nn.functional.mse_loss(model(x.cuda()), y.cuda()).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("x = torch.linalg.norm(y)", "linalg"),
+        ("torch.linalg.svd(x)", "linalg"),
+        ("u = svd(x)", "svd("),
+        ("x.svd(some=True)", "svd("),
+        ("my_svd(x)", None),
+        ("solve(a, b)", "solve("),
+        ("resolve(name)", None),
+        ("eig(x)", "eig("),
+        ("torch.eigh(x)", "eigh("),
+        ("weigh(x)", None),
+        ("torch.inverse(x)", "inverse("),
+        ("torch.pinverse(x)", "pinverse("),
+        ("x.double()", ".double("),
+        ("torch.func.grad(f)", "torch.func"),
+        ("torch.functional.norm(x)", None),
+        ("torch.autograd.grad(y, x)", "autograd.grad"),
+        ("from torch.autograd import functional", None),
+        ("lstsq", "lstsq"),
+        ("cholesky", "cholesky"),
+        ("backward(create_graph=True)", "create_graph"),
+        ("np.float64", "float64"),
+        ("import functorch", "functorch"),
+        ("LBFGS", "LBFGS"),
+    ],
+)
+def test_what_needs_every_digit(text: str, found: str | None) -> None:
+    match = matmul_precision._DIGITS.search(text)
+    assert (match and match[0]) == found
+
+
+def test_what_autocast_says_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    problems = step_problems.problems
+    monkeypatch.setattr(step_problems, "problems", lambda step: asked.append(step) or problems(step))
+    script = load(SKIPPED)
+    assert all(isinstance(each, Skipped) for each in autocast.RULE.run(script))
+    assert [*matmul_precision.RULE.run(script)]
+    assert len(asked) == 1
