@@ -18,7 +18,7 @@ from autoaccel.pytorch.mentions_in_reach import mention_in_reach
 
 REASON: Final = "the script captures CUDA graphs itself"
 _CAPTURES = re.compile(r"^torch\.cuda\.(graphs\.)?(graph|CUDAGraph|make_graphed_callables)$")
-_MENTIONED = re.compile(r"CUDAGraph|make_graphed_callables|\.graph\b|\bcuda\s+import\b")
+_MENTIONED = re.compile(r"CUDAGraph|make_graphed_callables|\.graph\b|cuda\s+import\b")
 
 
 def captured(scripts: Iterable[Script]) -> tuple[Script, ast.AST] | None:

@@ -56,7 +56,7 @@ def _own_pinned_memory(script: Script) -> str | None:
     """Why batches may lie in page-locked memory that their source fills again: it is asked for outside of loaders."""
     try:
         texts = script.project.texts_with_word(script, "pin_memory")
-        return _REFILLED if any(map(_PINNING.search, texts)) else None
+        return _REFILLED if any("pin_memory" in text and _PINNING.search(text) for text in texts) else None
     except Incomplete as unseen:
         return f"{_REFILLED}: {unseen}"
 

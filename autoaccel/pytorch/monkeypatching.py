@@ -127,6 +127,6 @@ def _patching(owner: str, last: str) -> re.Pattern[str]:
 def _under_own_names(text: str, owner: str) -> str:
     """A text in which `import torch as th` has given way to `torch`."""
     root = owner.partition(".")[0]
-    for alias in dict.fromkeys(re.findall(rf"\bimport[ \t]+{root}[ \t]+as[ \t]+(\w+)", text)):
+    for alias in dict.fromkeys(re.findall(rf"import(?<=\bimport)[ \t]+{root}[ \t]+as[ \t]+(\w+)", text)):
         text = re.sub(rf"(?<![\w.]){alias}\b", root, text)
     return text

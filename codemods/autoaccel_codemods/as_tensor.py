@@ -40,7 +40,7 @@ RULE = Rule(
     name="as-tensor",
     tier=Tier.EXACT,
     needles=(b"torch",),
-    pattern=r"\btensor\(",
+    pattern=r"tensor(?<=\btensor)\(",
     references=(
         "https://docs.pytorch.org/docs/stable/generated/torch.as_tensor.html",
         "https://docs.pytorch.org/docs/stable/generated/torch.tensor.html",

@@ -45,7 +45,8 @@ RULE = Rule(
     order=66,
 )
 
-_CHOOSING = re.compile(r"\bcudnn\b|use_deterministic_algorithms|CUBLAS_WORKSPACE_CONFIG|PYTHONHASHSEED")
+# `re` looks for the letters that a match can begin with, so that none begins with `\b`.
+_CHOOSING = re.compile(r"c(?<=\bc)udnn\b|use_deterministic_algorithms|CUBLAS_WORKSPACE_CONFIG|PYTHONHASHSEED")
 
 
 @RULE.check

@@ -48,9 +48,10 @@ RULE = Rule(
 )
 
 _CHOOSING = re.compile(r"set_float32_matmul_precision|allow_tf32|fp32_precision|use_deterministic_algorithms|autocast")
+# `re` looks for the letters that a match can begin with, so that no alternative begins with `\b`.
 _DIGITS = re.compile(
-    r"linalg|create_graph|torch\.func\b|functorch|float64|\.double\(|DoubleTensor|cholesky|lstsq|\bsolve\(|inverse\("
-    r"|\bsvd\(|\beigh?\(|pinverse\(|matrix_exp|autograd\.grad|autograd\.functional|LBFGS"
+    r"l(?:inalg|stsq)|c(?:reate_graph|holesky)|torch\.func\b|f(?:unctorch|loat64)|\.double\(|DoubleTensor|inverse\("
+    r"|s(?<=\bs)(?:olve|vd)\(|e(?<=\be)igh?\(|pinverse\(|matrix_exp|autograd\.(?:grad|functional)|LBFGS"
 )
 _SEVERAL = re.compile(r"torch\.distributed|torch import distributed|DistributedDataParallel")
 

@@ -13,8 +13,8 @@ from autoaccel.pytorch.hidden_gradients import code_run_by
 from autoaccel.pytorch.object_references import connected_files
 
 _ASKED = ("is_grad_enabled", "is_inference_mode_enabled")
-_INTROSPECTION = re.compile(
-    r"getfullargspec|getargspec|__code__|__defaults__|__kwdefaults__|\bf_back\b|_getframe|currentframe|inspect\.stack"
+_INTROSPECTION = re.compile(  # `re` looks for the letters that it can begin with, so that none begins with `\b`
+    r"get(?:full)?argspec|__(?:code|(?:kw)?defaults)__|f(?<=\bf)_back\b|_getframe|currentframe|inspect\.stack"
     r"|inspect import[^\n]*\bstack\b|stacklevel"
 )
 _GRAPHS = re.compile(r"saved_tensors_hooks|next_functions|torchviz|make_dot|autograd\.graph\b|autograd\.profiler")
