@@ -243,7 +243,11 @@ class ProjectIndex:
 
     def mentioning(self, path: Path, word: str) -> KnownFiles:
         """The other files that may share objects with a file and mention a word: as a name, an attribute, in a text."""
-        return self._known(path, lambda number: self._words.mentioning(self._reach(number, shared=True), word))
+
+        def find(number: int) -> int:
+            return self._words.mentioning(self._reach(number, shared=True) & ~(1 << number), word)
+
+        return self._known(path, find)
 
     def _known(self, path: Path, find: Callable[[int], int], most: int | None = None) -> KnownFiles:
         """The other files that a search gives, which is told the number of a file; none where these are more than

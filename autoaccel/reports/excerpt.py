@@ -26,6 +26,8 @@ def excerpt(line: str, start: int, end: int) -> tuple[str, str]:
 
 def _visible(text: str) -> str:
     """Tabs as blanks; what would move the cursor or vanish as a mark of its own."""
+    if text.isascii() and text.isprintable():
+        return text
     return "".join(_TAB if each == "\t" else each if _columns(each) or _combines(each) else "�" for each in text)
 
 

@@ -273,7 +273,8 @@ class _Board:
 
     def destroyed(self, finding: Finding) -> str | None:
         """A reason when what one of the findings edits is lost in what another replaces or removes."""
-        for other in (*self.accepted, finding):
+        destroys = any(owner is finding for owner in self.gone.values())
+        for other in (*(self.accepted if destroys else ()), finding):
             for edit in other.edits:
                 # A replaced node is gone itself; its replacement must still have a place.
                 beside = isinstance(edit, Replace | RemoveArgument | RemoveStatement | EditComment)
