@@ -9,34 +9,69 @@ from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.name_lookups import mentions
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.query import once
-from autoaccel.library_models.python_names import CONSTRUCTORS
+from autoaccel.library_models.python_names import CONSTRUCTORS, CONTAINERS
 
 ScriptFunction = tuple["Script", ast.FunctionDef | ast.Lambda]
 
 IMPLICIT_CALLS = (
     *(ast.Attribute, ast.Subscript, ast.For, ast.comprehension, ast.withitem, ast.BinOp, ast.AugAssign),
+    *(ast.Call, ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Assign, ast.FormattedValue),
     ast.FunctionDef,
 )
 """The nodes by which `implicit_callees` finds something."""
 _HOOKING = tuple(f"register_{each}_hook" for each in "forward module_forward forward_pre module_forward_pre".split())
 _AROUND = frozenset({"enumerate", "zip", "iter", "pass"})  # iterators whose elements come from what they are made of
 _CALLED = CONSTRUCTORS | {"__call__"}
+_ITERATING = ("__iter__", "__next__", "__getitem__", "__reversed__")
+_COMPARING = tuple(f"__{name}__" for name in "eq ne lt le gt ge contains iter getitem".split())
+_TRUTH = ("__bool__", "__len__")
+_NUMBER = ("__int__", "__float__", "__complex__", "__index__", "__round__", "__abs__")
+_TEXT = ("__str__", "__repr__", "__format__")
+_BY_BUILTIN = {
+    **dict.fromkeys((*CONTAINERS, *"sum min max any all map filter next".split()), _ITERATING),
+    **dict.fromkeys(("str", "repr", "format", "print"), _TEXT),
+    **dict.fromkeys(
+        ("int", "float", "complex", "round", "abs"), ("__int__", "__float__", "__index__", "__round__", "__abs__")
+    ),
+    "len": ("__len__",),
+    "bool": _TRUTH,
+}
+"""The methods by which builtins ask their arguments."""
 
 
 def implicit_callees(script: Script, node: ast.AST) -> Iterator[tuple[Script, ast.FunctionDef]]:
-    """The methods of project classes that reading a part of an object, iterating it, or a `with` runs.
+    """The methods of project classes that reading a part of an object, iterating it, a builtin or a `with` runs.
 
     Of an object that is not known, these are the properties of that name."""
     match node:
         case ast.Attribute(value=owner, attr=name, ctx=ast.Load()):
             yield from (each for each in _methods(script, owner, (name,)) if is_property(each[1]))
+            yield from _methods(script, owner, ("__getattr__", "__getattribute__"))
             if any(value.kind is Kind.UNKNOWN and value.cls is None for value in script.values(owner)):
                 yield from (each for each in _all_properties(script) if each[1].name == name)
         case ast.Subscript(value=owner, ctx=ast.Load()):
             yield from _methods(script, owner, ("__getitem__", "__missing__"))
         case ast.For(iter=owner) | ast.comprehension(iter=owner):
-            yield from _methods(script, owner, ("__iter__", "__next__", "__getitem__"))
+            yield from _methods(script, owner, _ITERATING)
+        case ast.Assign(targets=[ast.Tuple() | ast.List()], value=owner):
+            yield from _methods(script, owner, _ITERATING)
+        case ast.Call(func=ast.Name(id=name) as builtin) if name in _BY_BUILTIN and not script.definitions(builtin):
+            for argument in given_values(node):
+                yield from _methods(script, argument, _BY_BUILTIN[name])
+        case ast.If(test=owner) | ast.IfExp(test=owner) | ast.While(test=owner):
+            yield from _methods(script, owner, _TRUTH)
+        case ast.BoolOp(values=owners):
+            for owner in owners:
+                yield from _methods(script, owner, _TRUTH)
+        case ast.UnaryOp(operand=owner):
+            yield from (each for each in _methods(script, owner, None) if is_protocol(each[1]))
+        case ast.Compare(left=left, comparators=others):
+            for owner in (left, *others):
+                yield from _methods(script, owner, _COMPARING)
+        case ast.FormattedValue(value=owner):
+            yield from _methods(script, owner, _TEXT)
         case ast.withitem(context_expr=owner):
             yield from _methods(script, owner, ("__enter__", "__exit__"))
         case ast.BinOp(left=left, right=right) | ast.AugAssign(target=left, value=right):

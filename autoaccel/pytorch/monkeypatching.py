@@ -14,11 +14,15 @@ from functools import cache
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.qualified_names import canonical
+from autoaccel.dataflow.query import once_all
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch.introspection import line_of, names_a_type
 
 _SETTERS = frozenset({"setattr", "delattr", "patch", "object", "setitem", "dict"})
 _READERS = frozenset({"hasattr", "getattr"})
+_SETTINGS = re.compile(r"backends|config")
+_METHODS = frozenset({"step", "zero_grad", "backward", "forward"})
+_OF_TORCH = frozenset({Kind.OPTIMIZER, Kind.MODULE, Kind.LOSS_FUNCTION, Kind.TENSOR, Kind.SCALER})
 
 
 def monkeypatched(script: Script, names: Collection[str]) -> str | None:
@@ -81,6 +85,23 @@ def _may_be_module(script: Script, base: ast.expr) -> bool:
             return False
 
 
+@once_all
+def patches(script: Script) -> Iterator[ast.expr]:
+    """Where a file puts something else in the place of a function or a method of torch, whichever: in a module, in a
+    class, in an object of torch's."""
+    for target in script.find(ast.Attribute):
+        if isinstance(target.ctx, ast.Load):
+            continue
+        name = script.qualname(target) or ""
+        if name.startswith("torch.") and not script.is_project_name(target) and not _SETTINGS.search(name):
+            yield target
+        elif target.attr in _METHODS and not script.values(target.value).kinds.isdisjoint(_OF_TORCH):
+            yield target
+    for call in script.syntax_index.calls_named("setattr"):
+        if call.args and (script.qualname(call.args[0]) or "").partition(".")[0] == "torch":
+            yield call
+
+
 def monkeypatched_in_text(script: Script, names: Collection[str]) -> str | None:
     """Why one of these functions or methods may not be the library's own, as far as texts tell: `torch.zeros = zeros`,
     `torch.Tensor.cuda = …`, `mock.patch("torch.zeros")`. Cheaper than `monkeypatched`. Raises `Incomplete`."""
@@ -89,6 +110,10 @@ def monkeypatched_in_text(script: Script, names: Collection[str]) -> str | None:
         for text in script.project.texts_with_word(script, last):
             if last in text and _is_patched(_under_own_names(text, owner), owner, last):
                 return f"`{name}` is replaced by something else"
+        if "." not in owner:
+            for text in script.project.texts_with_word(script, owner):
+                if _handing(owner).search(_under_own_names(text, owner)):
+                    return f"`{owner}` is handed on, to code that may replace `{name}`"
     return None
 
 
@@ -112,6 +137,15 @@ def _assigning(owner: str, last: str) -> re.Pattern[str]:
     whole, module = re.escape(owner), re.escape(owner.rpartition(".")[2])
     alone = rf"(?:(?<![\w.]{module})|(?<={whole})(?<![\w.]{whole}))"
     return re.compile(rf"{module}{alone}\s*\.\s*{last}\s*(?::[^=\n]*)?=(?!=)")
+
+
+@cache
+def _handing(module: str) -> re.Pattern[str]:
+    """`install(torch)`, `patch(numpy, torch)`, but not `getattr(torch, name)`"""
+    reading = "".join(
+        rf"(?<!{each})" for each in ("getattr", "hasattr", "setattr", "dir", "vars", "print", "str", "type")
+    )
+    return re.compile(rf"^(?![ \t]*(?:import|from)\b).*(?:{reading}\(|\w, ){module}\s*[,)]", re.MULTILINE)
 
 
 @cache

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Project, load
-from autoaccel.pytorch.monkeypatching import monkeypatched, monkeypatched_in_text
+from autoaccel.pytorch.monkeypatching import monkeypatched, monkeypatched_in_text, patches
 
 OLD = "torch.cuda.amp.GradScaler"
 NAMES = (OLD, "torch.amp.GradScaler")
@@ -50,6 +50,11 @@ def test_monkeypatched(text: str, found: bool) -> None:
         ("setattr(torch, 'ones', zeros)", False),
         ("zeros = torch.zeros(3)", False),
         ("self.torch.zeros = 3", False),
+        ("install(torch)  # zeros", True),
+        ("compat.install(numpy, torch)", True),
+        ("import numpy, torch, zeros", False),
+        ("getattr(torch, name)", False),
+        ("isinstance(torch.zeros(3), torch.Tensor)", False),
     ],
 )
 def test_monkeypatched_in_text(tmp_path: Path, text: str, found: bool) -> None:
@@ -58,3 +63,30 @@ def test_monkeypatched_in_text(tmp_path: Path, text: str, found: bool) -> None:
     (tmp_path / "compat.py").write_text(text)
     script = load("import compat\n", path, Project([path]))
     assert (monkeypatched_in_text(script, ("torch.zeros",)) is not None) is found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("F.cross_entropy = mine", True),
+        ("torch.Tensor.backward = mine", True),
+        ("setattr(F, name, mine)", True),
+        ("optimizer.step = mine", True),
+        ("model.zero_grad = mine", True),
+        ("torch.backends.cudnn.benchmark = True", False),
+        ("options.step = 3", False),
+        ("self.step = mine", False),
+        ("optimizer.step()", False),
+        ("setattr(options, name, 3)", False),
+    ],
+)
+def test_patches(text: str, found: bool) -> None:
+    script = load(f"""
+import torch
+import torch.nn.functional as F
+
+model = torch.nn.Linear(2, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+{text}
+""")
+    assert (next(iter(patches(script)), None) is not None) is found

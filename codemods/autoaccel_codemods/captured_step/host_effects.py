@@ -14,6 +14,7 @@ from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.python_names import BUILTINS, CONTAINER_CHANGES, CONTAINERS
 from autoaccel.library_models.tensor_operations import METHODS
 from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
+from autoaccel.pytorch.monkeypatching import patches
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.captured_step.region import Region
@@ -23,7 +24,8 @@ _MOVES = frozenset("to cuda xpu pin_memory".split())
 _OF_STEP = frozenset("zero_grad scale unscale_ update".split())
 _SILENT = CONTAINERS | frozenset(
     """len range sum min max abs int float bool isinstance issubclass hasattr getattr super type map filter any all
-    round slice divmod pow callable ValueError TypeError RuntimeError NotImplementedError AssertionError""".split()
+    round slice divmod pow callable ValueError TypeError RuntimeError NotImplementedError AssertionError AttributeError
+    KeyError IndexError""".split()
 )
 _SILENT_MODULES = ("torch.", "math.", "typing.", "einops.", "functools.", "itertools.")
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
@@ -44,6 +46,8 @@ def refuse(script: Script, region: Region) -> None:
             raise DeclinedError(f"`{name}` may run other code in it")
         if name := next((each for each in ("forward", "__call__") if other.syntax_index.stored(each)), None):
             raise DeclinedError(f"`{name}` is assigned, to code that is not looked at")
+        if (patched := next(iter(patches(other)), None)) is not None:
+            raise DeclinedError(f"`{other.source(patched)}` puts something else in the place of what torch has")
     for other, code in reachable_code(script, region.statements, building=False):
         own = any(code is each for each in region.statements)
         where = f"line {{}} of `{code.name}`" if isinstance(code, ast.FunctionDef) else "line {}"
