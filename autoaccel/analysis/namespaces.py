@@ -1,8 +1,10 @@
-"""What is assigned through the namespace of an object: `vars(engine)["log"] = f`, `self.__dict__.update(options)`."""
+"""What is assigned through the namespace of an object: `vars(engine)["log"] = f`, `self.__dict__.update(options)`; and
+where a file looks through the names of its own."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,10 @@ _READERS = LOOKING | frozenset(  # functions that only read what they are handed
     """dict list tuple set sorted iter any all deepcopy copy dump dumps pformat pprint Namespace info debug
     warning""".split()
 )
+
+_SHOWING = frozenset("len list sorted dict set tuple print pprint str repr iter enumerate reversed filter map".split())
+_OF_MODULE = re.compile(r"\b(dir|vars|getmembers)\(")
+_CHOOSING = frozenset("isinstance issubclass callable isupper isfunction isclass ismethod".split())
 
 
 @once
@@ -92,6 +98,53 @@ def own(script: Script) -> Iterator[ast.Call]:
 def binds_own(script: Script, name: str) -> bool:
     """Whether a file binds a name of its own module by `globals()`."""
     return any(binds(script, call, name) for call in own(script))
+
+
+@once
+def listed(script: Script) -> ast.Call | None:
+    """Where a file asks for all names of its own module, and does not choose among them by what they are: one more of
+    them shows. `globals()["name"]` asks for one, `isinstance` beside it chooses."""
+    for each in (script, *script.project.starring(script)):
+        found = [call for call in each.syntax_index.calls_named("dir") if not call.args and each.function(call) is None]
+        for call in (*found, *own(each)):
+            if _lists(each, call):
+                return call
+    for path in script.project.importer_paths(script):
+        looks = _OF_MODULE.search(script.project.text(path) or "")
+        other = script.project.script(path) if looks else None
+        for call in other.syntax_index.calls_named("dir", "vars", "getmembers") if other is not None else ():
+            if other is not None and call.args and any(each.node is script.tree for each in other.values(call.args[0])):
+                if _lists(other, call):
+                    return call
+    return None
+
+
+def _lists(script: Script, names: ast.expr, *, followed: bool = False) -> bool:
+    around = script.parent(names)
+    match around:
+        case ast.Assign(targets=[ast.Name() as target]) if not followed:
+            uses = (use for made in script.definitions(target) for use in script.uses(made))
+            return any(_lists(script, use, followed=True) for use in uses)
+        case ast.Attribute(attr="items" | "keys" | "values" | "copy"):
+            pass
+        case ast.For(iter=iterated) | ast.comprehension(iter=iterated) if iterated is names:
+            pass
+        case ast.Call(func=function) if last_name(function) in _SHOWING:
+            pass
+        case _:
+            return False
+    statement = script.statement(names)
+    calls = [*script.within(statement, ast.Call)] if statement is not None else []
+    return not any(_chooses(call) for call in calls)
+
+
+def _chooses(call: ast.Call) -> bool:
+    """`isinstance(value, int)`, `name.isupper()`, `name.startswith("lr")`"""
+    match call:
+        case ast.Call(func=ast.Attribute(attr="startswith" | "endswith"), args=[ast.Constant(value=str() as text)]):
+            return not text.startswith("_")
+        case _:
+            return last_name(call.func) in _CHOOSING
 
 
 def _is_restoring(script: Script, call: ast.Call) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -204,6 +205,19 @@ class Project:
             raise Incomplete("more files import it than are looked at")
         return tuple(self._parsed(paths))
 
+    def starring(self, script: Script) -> tuple[Script, ...]:
+        """The files that take over all names of a script by `from … import *`, over any number of such imports."""
+        found = [script]
+        for each in found:
+            for path in self.importer_paths(each):
+                if any(path == known.path for known in found) or not _STAR.search(self.text(path) or ""):
+                    continue
+                other = self.script(path)
+                sources = [self.imported(other, *star) for star in other.module_scope.stars] if other else []
+                if other is not None and any(source is not None and source[0] is each for source in sources):
+                    found.append(other)
+        return tuple(found[1:])
+
     def known_related(self, script: Script) -> tuple[Script, ...]:
         """`related`, or the script alone where not all of them can be looked at: for what speaks for a finding
         wherever it is found."""
@@ -325,6 +339,9 @@ class Project:
     def _read(self, path: Path) -> str | None:
         self.consulted.texts.add(path)
         return self.disk.text(path)
+
+
+_STAR = re.compile(r"\bimport\s*\*")
 
 
 def _import_the_same(first: Iterable[Definition], second: Iterable[Definition]) -> bool:

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
-from autoaccel.analysis import call_sites
+from autoaccel.analysis import call_sites, namespaces
 from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.project import Project
 from autoaccel.analysis.value_inference import Inference
 from autoaccel.dataflow.abstract_values import ANY, ClassRef, Kind, Value, Values
 from autoaccel.dataflow.call_arguments import bind_argument
-from autoaccel.dataflow.completeness import Answer, CallSite
+from autoaccel.dataflow.completeness import Answer, CallSite, Incomplete
 from autoaccel.dataflow.definitions import Definition, Scope
 from autoaccel.dataflow.qualified_names import canonical
 from autoaccel.dataflow.query import once
@@ -222,12 +222,14 @@ class Script:
         return frozenset({*named, *own, *imported} - {None})
 
     def free_name(self, *candidates: str) -> str:
-        """The first candidate that the file does not use; numbered when all are taken."""
+        """The first candidate that neither the file uses nor those that import all of its names; numbered when all are
+        taken."""
+        taken = self.used_names.union(*(each.used_names for each in self.project.starring(self)))
         for candidate in candidates:
-            if candidate not in self.used_names:
+            if candidate not in taken:
                 return candidate
         number = 2
-        while f"{candidates[0]}{number}" in self.used_names:
+        while f"{candidates[0]}{number}" in taken:
             number += 1
         return f"{candidates[0]}{number}"
 
@@ -250,9 +252,11 @@ class Script:
 
     @cached_property
     def import_runtime(self) -> tuple[AddImport, ...]:
-        """The edit that makes `accel` available; empty when the file has it."""
+        """The edit that makes `accel` available; empty when the file has it. Raises `Incomplete`."""
         if self._runtime_import():
             return ()
+        if namespaces.listed(self) is not None:
+            raise Incomplete("all of its names are listed while the program runs, and a new one would show")
         return (AddImport("autoaccel", "runtime", self.accel),)
 
     def _runtime_import(self) -> str | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from autoaccel.analysis import load
 from autoaccel.edits import Skipped
+from autoaccel.pytorch.training_steps import TrainingStep
 from autoaccel_codemods import autocast, matmul_precision
 from autoaccel_codemods.autocast import step_problems
 
@@ -58,7 +61,12 @@ def test_what_needs_every_digit(text: str, found: str | None) -> None:
 def test_what_autocast_says_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     problems = step_problems.problems
-    monkeypatch.setattr(step_problems, "problems", lambda step: asked.append(step) or problems(step))
+
+    def counted(step: TrainingStep) -> Iterator[step_problems.Problem]:
+        asked.append(step)
+        return problems(step)
+
+    monkeypatch.setattr(step_problems, "problems", counted)
     script = load(SKIPPED)
     assert all(isinstance(each, Skipped) for each in autocast.RULE.run(script))
     assert [*matmul_precision.RULE.run(script)]

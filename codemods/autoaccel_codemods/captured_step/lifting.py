@@ -41,7 +41,7 @@ def plan(script: Script, region: Region) -> Lifted:
         raise DeclinedError(
             "cells of a notebook may look at what the step binds, which a function would keep to itself"
         )
-    if reads_any_name(script):
+    if reads_any_name(script) or any(not call.args for call in script.syntax_index.calls_named("dir")):
         raise DeclinedError("names may be looked up while the program runs")
     names = [part for each in region.statements for part in ast.walk(each) if isinstance(part, ast.Name)]
     names.sort(key=position)
