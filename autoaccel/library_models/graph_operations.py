@@ -37,6 +37,9 @@ ENDING_FUNCTIONS = frozenset(
     nn.Parameter distributed.barrier cuda.synchronize""".split()
 ) | {"torchvision.utils.save_image", "torchvision.utils.make_grid", "torchvision.utils.draw_bounding_boxes"}
 
+WRITING_FUNCTIONS = frozenset({"torch.save", "pickle.dump", "pickle.dumps"})
+"""Functions that write a tensor with what tells whether it requires gradients, but without the graph."""
+
 ENDING_LIBRARIES = ("torchtext.vocab.", "torchtext.data.", "torchtext.datasets.", "nltk.")
 """Libraries about text, in which nothing carries a graph."""
 

@@ -49,7 +49,7 @@ _RUNNERS = frozenset(
     """builtins.map functools.reduce torch.utils.checkpoint.checkpoint torch.utils.checkpoint.checkpoint_sequential
     torch.func.functional_call torch.nn.parallel.data_parallel""".split()
 )
-_OF_NO_MODEL = ENDING_METHODS | SHOWING_METHODS | {"eval", "train", "to", "cuda", "cpu", "format", "join", "append"}
+_OF_NO_MODEL = ENDING_METHODS.union(SHOWING_METHODS, "eval train to cuda cpu state_dict format join append".split())
 _PLAIN_DECORATORS = PLAIN_DECORATORS | {"override"}
 
 

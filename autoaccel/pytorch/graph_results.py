@@ -19,6 +19,7 @@ from autoaccel.library_models.graph_operations import (
     ENDING_METHODS,
     MODE_ATTRIBUTES,
     STARTS_CODE,
+    WRITING_FUNCTIONS,
     is_without_graph,
     keeps_nothing,
 )
@@ -65,6 +66,8 @@ def of_library(script: Script, call: ast.Call, name: str, held: bool) -> bool | 
         raise GraphNeeded(UNFOLLOWED)
     if name.startswith("numpy."):
         return True if any(each.arg == "dtype" for each in call.keywords) else None
+    if name in WRITING_FUNCTIONS:
+        raise GraphNeeded("a file keeps whether its tensors require gradients")
     if name in ENDING_FUNCTIONS or name.startswith(ENDING_LIBRARIES):
         return None
     if name == "copy.deepcopy" and _is_tried(script, call):
