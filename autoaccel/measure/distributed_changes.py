@@ -55,9 +55,11 @@ def find(
     `alter` may put other findings in the place of what was found.
     """
     paths = list(paths)
-    found = changes.find(paths, configuration, lambda analysis: by_edit(alter(analysis)))
     rule = next((rule for rule in configuration.rules if rule.command), None)
-    if found.all or rule is None:
+    if rule is None:
+        return Changes()
+    found = changes.find(paths, configuration, lambda analysis: by_edit(alter(analysis)))
+    if found.all:
         return found
     verbs = _of_verbs(rule)
 

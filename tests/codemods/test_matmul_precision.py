@@ -11,6 +11,7 @@ from autoaccel.edits import Skipped
 from autoaccel.pytorch.training_steps import TrainingStep
 from autoaccel_codemods import autocast, matmul_precision
 from autoaccel_codemods.autocast import step_problems
+from autoaccel_codemods.autocast.blockers import Problem
 
 SKIPPED = """\
 import torch
@@ -62,7 +63,7 @@ def test_what_autocast_says_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> No
     asked = []
     problems = step_problems.problems
 
-    def counted(step: TrainingStep) -> Iterator[step_problems.Problem]:
+    def counted(step: TrainingStep) -> Iterator[Problem]:
         asked.append(step)
         return problems(step)
 
