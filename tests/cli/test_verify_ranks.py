@@ -91,6 +91,14 @@ def test_in_single_precision_where_the_script_fails_of_double(run: Run) -> None:
     assert "it does not run in float64 (AssertionError: " in result.stdout
 
 
+def test_a_script_that_wants_a_device(run: Run) -> None:
+    chosen = 'device("cuda" if torch.cuda.is_available() else "cpu")'
+    result = run(SCRIPT.format(seed=SEED, end=SAVE).replace(chosen, 'device("cuda")'))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("error: train.py:")
+    assert result.stderr.endswith(" (ranks are compared on the CPU)\n")
+
+
 DISTRIBUTED = (
     SCRIPT.replace("import torch\n", "import torch\nfrom autoaccel import runtime as accel\n", 1)
     .replace('device("cuda" if torch.cuda.is_available() else "cpu")', 'device("cpu")')

@@ -8,6 +8,7 @@ are left out until it does not.
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from autoaccel.reports.counting import counted, listed
 ON_CPU: Final = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "AUTOACCEL_RANK_TIMEOUT": "60"}
 """The environment of all runs: processes on one machine have a CPU each, at most, and do not wait for ever."""
 _ROUNDING: Final = {DOUBLE: 2.0**-52, SINGLE: 2.0**-23}
+_DEVICE: Final = re.compile(r"cuda|nvidia|accelerator|\bgpu", re.IGNORECASE)
 _NUMBERS: Final = frozenset({"loss", "buffer", "parameter", "optimizer", "printed", "setting", "file"})
 
 Found = Sequence[Difference]
@@ -137,7 +139,10 @@ class _Procedure:
             said = error.failure
         self.trials.note_result("it fails in float64")
         self.trials.request = dataclasses.replace(self.trials.request, double=False)
-        first, asked, notes = originals.first_run()
+        try:
+            first, asked, notes = originals.first_run()
+        except CannotVerifyError as error:
+            raise _on_the_cpu(error) from error
         why = f"{said.kind}: {said.message}".partition("\n")[0]
         return first, asked, [*notes, f"it does not run in float64 ({why}), so losses in float32 were compared"]
 
@@ -241,6 +246,16 @@ class _Procedure:
 
     def _bounds(self) -> Bounds:
         return Bounds(DOUBLE if self.trials.request.double else SINGLE)
+
+
+def _on_the_cpu(error: CannotVerifyError) -> CannotVerifyError:
+    """The same, told of a script that wants a device."""
+    failure = error.failure
+    if failure is None or not _DEVICE.search(failure.message):
+        return error
+    return CannotVerifyError(
+        str(error), dataclasses.replace(failure, message=f"{failure.message} (ranks are compared on the CPU)")
+    )
 
 
 def _by(found: Found, by: str) -> Found:
