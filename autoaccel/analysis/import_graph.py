@@ -166,6 +166,13 @@ class ImportGraph:
             known = self._computable[number] = set_of(found)
         return self._imports[number] | known
 
+    def heads(self) -> list[str]:
+        """What the dotted names begin with that lead to nothing known; with a star behind it, of those that are
+        computed. Folders that are called so may be meant by them, those above the project as well."""
+        starts = {start for known in self._computed.values() for start, _ in known if start}
+        computed = {start.split(".")[0] + "*" * ("." not in start) for start in starts}
+        return sorted({*computed, *(name for name in self._loose if "." not in name)})
+
     def computing(self) -> int:
         """The files that import by names which they compute."""
         return set_of(self._computed)

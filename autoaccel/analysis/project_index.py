@@ -72,6 +72,11 @@ class ProjectIndex:
         return self._graph.folders
 
     @property
+    def heads(self) -> list[str]:
+        """What imports begin with that may mean any folder of that name, one above the project, too."""
+        return self._graph.heads()
+
+    @property
     def outside(self) -> list[str]:
         """The files beside the project that were read."""
         return [self._graph.paths[each] for each in members(self._graph.entered & ~self._project)]

@@ -66,7 +66,9 @@ class Cache:
         self._facts: list[Fact] = []
         self._held: dict[int, str] = {}  # by fact about who imports whom: the last state of the project it was true in
         self._files: Callable[[], Files] | None = None
-        self._trees: dict[str, list[list[str]]] = {}  # by state of the project: folders and files beside it
+        self._trees: dict[
+            str, list[list[str]]
+        ] = {}  # by state of the project: folders, files beside it, heads of imports
         self._summaries: dict[str, list[str]] | None = None  # by file: digest of the content, imports, words
         self._summed_up = False
         self._to_sum_up = {*self._paths}
@@ -304,21 +306,27 @@ class Cache:
         if self._files is None or "index" not in vars(self._files()):
             return self._tree
         index = self._files().index
-        beside = [sorted(map(self._name, each)) for each in (index.folders, index.outside)]
+        beside = [*(sorted(map(self._name, each)) for each in (index.folders, index.outside)), index.heads]
         tree = self._state(*beside)
         self._trees.pop(tree, None)
         self._trees[tree] = beside
         return tree
 
-    def _state(self, folders: list[str], files: list[str]) -> str:
+    def _state(self, folders: list[str], files: list[str], heads: list[str]) -> str:
         own = (f"{name}\0{self._digests.get(name, '')}" for name in sorted(self._paths))
         beside = (
             f"{kind}\0{name}\0{self._now(kind, name)}"
             for kind, names in (("folder", folders), ("text", files))
             for name in names
         )
-        # What leads nowhere may be meant for the root by its name.
-        return _digest_of([os.path.basename(os.path.dirname(self._root)), *own, *beside])
+        return _digest_of([self._called(heads), *own, *beside])
+
+    def _called(self, heads: list[str]) -> str:
+        """The name of the root as far as it matters: to imports that lead nowhere, and to whether it may be imported
+        from beside it."""
+        name = os.path.basename(os.path.dirname(self._root))
+        matters = name in heads or any(name.startswith(head[:-1]) for head in heads if head[-1:] == "*")
+        return name if matters else str(name.islower())
 
     def _is_fresh(self, kind: str, name: str) -> bool:
         """Whether something was touched after the run began."""

@@ -90,8 +90,8 @@ def _is_well_formed(document: Any) -> bool:
     facts = len(document["facts"])
     return (
         all(are(str, fact, 3) for fact in document["facts"])
-        and all(are(str, [each for names in pair for each in names]) for pair in document["trees"].values())
-        and all(len(pair) == 2 for pair in document["trees"].values())
+        and all(are(str, [each for names in lists for each in names]) for lists in document["trees"].values())
+        and all(len(lists) == 3 for lists in document["trees"].values())
         and all(
             seen.count(" ") == 1 and name.count("\0") == 2 for kind, name, seen in document["facts"] if kind == "asked"
         )

@@ -565,3 +565,22 @@ def test_every_part_of_a_report_survives(tmp_path: Path) -> None:
     report = Report("a.py", (record,), (record, record), 3, (Failure("m", 1, 2, "", "c"),))
     restored = cache_files.built(Report, json.loads(json.dumps(cache_files.plain(report))))
     assert restored == report and hash(restored) == hash(report)
+
+
+@pytest.mark.parametrize(("module", "kept"), [("shop.engine", False), ("other.engine", True)])
+def test_the_name_of_the_root_matters_where_imports_say_it(
+    tmp_path: Path, answers: list[Path], monkeypatch: pytest.MonkeyPatch, module: str, kept: bool
+) -> None:
+    """`import shop.engine` leads nowhere: it may mean a file of the folder that is called so."""
+    write(tmp_path, "shop/engine.py", ENGINE)
+    write(tmp_path, "shop/beside.py", OTHER.replace("import engine", f"import {module} as engine"))
+    (tmp_path / "shop" / ".git").mkdir()
+    files = [Path("engine.py"), Path("beside.py")]
+    for name in ("shop", "moved"):
+        monkeypatch.chdir(tmp_path / name)
+        here = Path.cwd()
+        seen = inspection.inspect(files, PLAN, cache=Cache(here / FOLDER, here, files, changes=False), jobs=1)
+        assert seen == inspection.inspect(files, PLAN, jobs=1)
+        if name == "shop":
+            shutil.copytree(here, tmp_path / "moved")
+    assert (files[0] in answers) is kept
