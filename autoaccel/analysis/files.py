@@ -20,7 +20,7 @@ from autoaccel.analysis.project_index import KnownFiles, ProjectIndex
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.reaching_definitions import ReachingDefinitions
 from autoaccel.dataflow.syntax_index import SyntaxIndex
-from autoaccel.notebooks import decode
+from autoaccel.notebooks import decode, is_notebook
 
 _KEPT = 1_000_000  # characters whose trees are kept for analyses to come; a tree takes seventy times its text
 _OFTEN = 2  # a file that is asked for more often is no longer met in passing
@@ -126,7 +126,7 @@ class Files:
         """About how long a text is."""
         size = self._sizes.get(path)
         if size is None:
-            text = self.texts.get(path)
+            text = self.text(path) or "" if is_notebook(path) else self.texts.get(path)  # beside its pictures
             try:
                 size = path.stat().st_size if text is None else len(text)
             except OSError:
@@ -190,9 +190,11 @@ class Files:
 def _read(path: Path, most: int) -> str | None:
     try:
         status = path.stat()
-        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+        if not stat.S_ISREG(status.st_mode) or (status.st_size > most and not is_notebook(path)):
             return None
         text = decode(path.read_bytes(), path).text
+        if len(text) > most:
+            return None
         return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
     except (OSError, ValueError):  # `SourceError` is one
         return None

@@ -10,6 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _MARKER = re.compile(r"pass  #autoaccel\[cell (\d+)\]")
+END = "pass  #autoaccel[end]"
+"""The line below the last cell: LibCST loses indented comments at the end of a file."""
+
 _NEWLINE = re.compile(r"\r\n|\r|\n")  # as Python counts lines
 _LINE = re.compile(r"^" + _MARKER.pattern + r"$", re.MULTILINE)
 _NAMED = re.compile(r"(?<!\.py, )\blines? \d+(?:(?:, | and | to )\d+)*(?! of \S+\.(?:py|ipynb)\b)")
@@ -22,7 +25,7 @@ def marker(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The cells of a program: the lines of their markers, and their numbers."""
+    """The cells of a program: the lines of their markers, and their numbers; the last line counts to the last cell."""
 
     markers: tuple[int, ...]
     numbers: tuple[int, ...]
@@ -80,11 +83,16 @@ def cells(text: str) -> Cells | None:
     if "#autoaccel[cell " not in text:
         return None
     lines = enumerate(_NEWLINE.split(text), 1)
-    found = [(line, int(mark[1])) for line, said in lines if (mark := _MARKER.fullmatch(said))]
-    return Cells(tuple(line for line, _ in found), tuple(number for _, number in found)) if found else None
+    markers: list[int] = []
+    numbers: list[int] = []
+    for line, said in lines:
+        if (mark := _MARKER.fullmatch(said)) is not None or (said == END and numbers):
+            markers.append(line)
+            numbers.append(numbers[-1] if mark is None else int(mark[1]))
+    return Cells(tuple(markers), tuple(numbers)) if markers else None
 
 
 def split(text: str) -> list[tuple[int, str]]:
     """The cells of a program by number: the text between the markers. What stands above the first has number 0."""
-    parts = _LINE.split(text)
+    parts = _LINE.split(text.removesuffix(f"{END}\n"))
     return [(0, parts[0]), *((int(number), body[1:]) for number, body in zip(parts[1::2], parts[2::2], strict=True))]

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from autoaccel.notebooks.cells import marker, split
+from autoaccel.notebooks.cells import END, marker, split
 from autoaccel.notebooks.magics import Cell, Hidden, HiddenError, cell
 from autoaccel.sources import Source, SourceError
 
@@ -95,7 +95,8 @@ class Notebook(Source):
 
     def _sources(self, text: str) -> dict[int, str]:
         (_, above), *cells = split(text)
-        if above or [number for number, _ in cells] != [each.number for each in self.cells]:
+        ended = not self.cells or text.endswith(f"\n{END}\n")
+        if above or not ended or [number for number, _ in cells] != [each.number for each in self.cells]:
             raise SourceError("left alone, the self-check failed: code was moved from one cell to another")
         return {each.number: self._source(each, program) for each, (_, program) in zip(self.cells, cells, strict=True)}
 
@@ -154,7 +155,7 @@ def _assembled(data: bytes, mark: str, found: Sequence[tuple[int, int, int, str]
             f"{name}:cell {number}:1: reads `{missing}`, which only cell {later} binds: in which order the cells run "
             "is not known; the notebook is left alone"
         )
-    text = "".join(f"{marker(each.number)}\n{each.program}\n" for each in cells)
+    text = "".join(f"{marker(each.number)}\n{each.program}\n" for each in cells) + f"{END}\n" * bool(cells)
     return Notebook(data, text, "utf-8", mark, problem, tuple(notes), tuple(cells), hidden)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.defects import describe
 from autoaccel.edits import CannotApplyError, Finding, Skipped, Tier
-from autoaccel.rewriting import comments, suppression
+from autoaccel.rewriting import cell_limits, comments, suppression
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import plan
 from autoaccel.rewriting.record import Record
@@ -157,8 +157,9 @@ def _run_rules(script: Script, path: Path | None, places: Places, rules: Sequenc
         pairs = [(each, suppression.suppressing_remark(each, marks)) for each in remarks]
         about = [each for each, mark in pairs if mark is None]
         silenced.extend((each, mark) for each, mark in pairs if mark is not None)
-    planned = plan([*(each for each in allowed if each not in silent), *about], places)
-    declined = (*skipped, *untouched, *too_inexact)
+    within, beyond = cell_limits.parted([*(each for each in allowed if each not in silent), *about], places)
+    planned = plan(within, places)
+    declined = (*skipped, *untouched, *too_inexact, *beyond)
     return Analysis(path, places, planned.findings, declined, planned.skipped, tuple(silenced), marks)
 
 

@@ -26,7 +26,6 @@ from autoaccel.edits import (
     Skipped,
     WrapStatements,
 )
-from autoaccel.rewriting import cell_limits
 from autoaccel.rewriting.places import Places, Position
 
 
@@ -62,8 +61,7 @@ def _decide(
             reason = f"needs {_name(need)}, which is not to be applied"
         elif _decide(need, known, verdicts, board, places) is not None:
             reason = f"needs {_name(need)}, which is not applied"
-    reason = reason or obstacle(finding, places) or cell_limits.obstacle(finding, places, anchors)
-    verdicts[finding] = reason or board.accept(finding)
+    verdicts[finding] = reason or obstacle(finding, places) or board.accept(finding)
     return verdicts[finding]
 
 

@@ -129,6 +129,14 @@ def test_what_is_left_alone_is_said(run: Run, folder: Path, code: str) -> None:
     assert path.read_bytes() == data
 
 
+def test_indented_comments_at_the_end(run: Run, folder: Path) -> None:
+    path = folder / "n.ipynb"
+    data = notebook("x = slow(1)\nif x:\n    pass", "        # y = 2\n        # z = 3")
+    path.write_bytes(data)
+    assert run("rewrite", path).exit_code == 0
+    assert path.read_bytes() == data.replace(b"slow", b"fast")
+
+
 def test_suppression(run: Run, folder: Path) -> None:
     cell = "x = slow(1)  # autoaccel: ignore[AA190]\n# autoaccel: off\ny = slow(2)\n# autoaccel: on\nz = slow(3)"
     (folder / "n.ipynb").write_bytes(notebook(cell))

@@ -160,6 +160,8 @@ def test_the_line_of_the_file() -> None:
         pytest.param(lambda text: text.replace("cell 2]", "cell 9]"), id="number"),
         pytest.param(lambda text: text.replace("pass  #autoaccel[cell 2]\n", ""), id="lost"),
         pytest.param(lambda text: "x = 0\n" + text, id="above all"),
+        pytest.param(lambda text: text + "x = 0\n", id="below all"),
+        pytest.param(lambda text: text.replace("pass  #autoaccel[end]\n", ""), id="end"),
         pytest.param(lambda text: text.replace("cell 3]\n", "cell 3]\nx = 0\n"), id="above a cell magic"),
         pytest.param(lambda text: text.replace("#autoaccel[line 0]", "#autoaccel[line 1]"), id="line"),
         pytest.param(lambda text: text.replace("print()  #autoaccel[line 0]\n", ""), id="line lost"),

@@ -17,10 +17,10 @@ from autoaccel.edits import (
     Tier,
     WrapStatements,
 )
-from autoaccel.notebooks.cells import marker
+from autoaccel.notebooks.cells import END, marker
 from autoaccel.rewriting import imports
+from autoaccel.rewriting.cell_limits import parted
 from autoaccel.rewriting.places import Places
-from autoaccel.rewriting.plan import plan
 from autoaccel.rewriting.rule import Rule
 
 RULE = Rule("AA199", "sample", Tier.EXACT, (b"x",))
@@ -32,8 +32,9 @@ def places(*codes: str) -> Places:
 
 
 def reason(where: Places, *edits: Edit) -> str | None:
-    found = plan([Finding(RULE, where.tree.body[-1], "m", Tier.EXACT, edits)], where)
-    return found.skipped[0].reason if found.skipped else None
+    found, left = parted([Finding(RULE, where.tree.body[-1], "m", Tier.EXACT, edits)], where)
+    assert len(found) + len(left) == 1
+    return left[0].reason if left else None
 
 
 MOVES = "it would move code from one cell to another"
@@ -44,9 +45,8 @@ def test_wraps_stay_in_a_cell() -> None:
     where = places("a = 1\nb = 2", "c = 3")
     _, a, b, _, c = where.tree.body
     header = Code("with f()")
-    assert plan([Finding(RULE, a, "m", Tier.EXACT, (WrapStatements(a, b, header),))], where).skipped == ()
-    [skipped] = plan([Finding(RULE, a, "m", Tier.EXACT, (WrapStatements(b, c, header),))], where).skipped
-    assert skipped.reason == MOVES
+    assert reason(where, WrapStatements(a, b, header)) is None
+    assert reason(where, WrapStatements(b, c, header)) == MOVES
 
 
 def test_what_is_removed_stays_in_its_cell() -> None:
@@ -62,6 +62,14 @@ def test_nothing_stands_above_the_first_cell() -> None:
     assert reason(where, InsertBefore(first, Code("d()"))) == MOVES
     assert reason(where, InsertBefore(second, Code("d()"))) is None
     assert reason(where, RemoveStatement(second)) == MOVES
+
+
+def test_nothing_stands_below_the_last_cell() -> None:
+    text = f"{marker(1)}\na = 1\n{END}\n"
+    where = Places(text, ast.parse(text))
+    last = where.tree.body[-1]
+    assert reason(where, InsertAfter(last, Code("d()"))) == MOVES
+    assert reason(where, InsertBefore(last, Code("d()"))) is None
 
 
 @pytest.mark.parametrize(
@@ -95,8 +103,24 @@ def test_lines_for_ipython_stay() -> None:
     where = places("x = get_ipython(y)  #autoaccel[line 0]\na = 1")
     line = where.tree.body[1]
     assert isinstance(line, ast.Assign)
-    [skipped] = plan([Finding(RULE, line, "m", Tier.EXACT, (Replace(line.value, Code("z")),))], where).skipped
-    assert skipped.reason == "it would change a line for IPython"
+    assert reason(where, Replace(line.value, Code("z"))) == "it would change a line for IPython"
+
+
+def test_what_is_made_of_others_is_renewed_with_them() -> None:
+    where = places("m = f()\no = g(m)", "p = g(m)", "for x in y:\n    o.step()")
+    o, p, loop = (where.tree.body[index] for index in (2, 4, 6))
+    assert isinstance(loop, ast.For)
+    use = Replace(loop.body[0].value, Code("s.step(o)"))  # type: ignore[attr-defined]
+    assert reason(where, InsertAfter(o, Code("s = accel.grad_scaler(o)")), use) is None
+    assert reason(where, InsertBefore(loop, Code("s = accel.grad_scaler(o)")), use) is None
+    said = "`s` would be out of date when the cell that binds `o` runs again"
+    assert reason(where, InsertAfter(p, Code("s = accel.grad_scaler(o, p)")), use) == said
+
+
+def test_other_programs_are_not_limited() -> None:
+    text = "a\nb = 1\n"
+    where = Places(text, ast.parse(text))
+    assert reason(where, InsertBefore(where.tree.body[1], Code("d()"))) is None
 
 
 @pytest.mark.parametrize(
