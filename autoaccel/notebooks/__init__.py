@@ -54,6 +54,7 @@ class PercentScript(Source):
     """A script of cells with lines for IPython in it; in `text` placeholders stand for them."""
 
     hidden: Hidden = field(default_factory=Hidden)
+    name: str = ""
 
     def encode(self, text: str) -> bytes:
         """The bytes of a new text of this file. Raises `SourceError`."""
@@ -66,7 +67,7 @@ class PercentScript(Source):
         try:
             return self.hidden.restored(text, range(len(self.hidden.lines)))
         except ValueError as error:
-            raise sources.SourceError(f"left alone, the self-check failed: {error}") from error
+            raise sources.SourceError(f"{self.name}: left alone, the self-check failed: {error}") from error
 
 
 def _percent_script(source: Source, name: Path | str) -> Source:
@@ -85,4 +86,4 @@ def _percent_script(source: Source, name: Path | str) -> Source:
         return PercentScript(source.data, "", source.encoding, source.mark, problem)
     except unread:
         return source  # of which the parser will say what is wrong
-    return PercentScript(source.data, text, source.encoding, source.mark, hidden=hidden)
+    return PercentScript(source.data, text, source.encoding, source.mark, hidden=hidden, name=str(name))

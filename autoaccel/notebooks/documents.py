@@ -55,6 +55,7 @@ class Notebook(Source):
 
     cells: tuple[CodeCell, ...] = ()
     hidden: Hidden = field(default_factory=Hidden)
+    name: str = ""
 
     def encode(self, text: str) -> bytes:
         """The file with the cells of a new program. Raises `SourceError`."""
@@ -72,7 +73,7 @@ class Notebook(Source):
         data = "".join([*parts, document[position:]]).encode("utf-8")
         before, after = [json.loads(each.decode("utf-8-sig")) for each in (self.data, data)] if changed else [0, 0]
         if changed and _with_sources(before, changed) != after:
-            raise SourceError("left alone, the self-check failed: more than the cells was changed")
+            raise self._failed("more than the cells was changed")
         return data
 
     def parts(self, text: str) -> dict[str, str]:
@@ -89,6 +90,9 @@ class Notebook(Source):
                 return document.count("\n", 0, places[min(line, len(places)) - 1]) + 1
         return 1
 
+    def _failed(self, reason: str) -> SourceError:
+        return SourceError(f"{self.name}: left alone, the self-check failed: {reason}")
+
     def _changed(self, text: str) -> dict[int, str]:
         now = self._sources(text)
         return {each.number: now[each.number] for each in self.cells if now[each.number] != each.source}
@@ -97,7 +101,7 @@ class Notebook(Source):
         (_, above), *cells = split(text)
         ended = not self.cells or text.endswith(f"\n{END}\n")
         if above or not ended or [number for number, _ in cells] != [each.number for each in self.cells]:
-            raise SourceError("left alone, the self-check failed: code was moved from one cell to another")
+            raise self._failed("code was moved from one cell to another")
         return {each.number: self._source(each, program) for each, (_, program) in zip(self.cells, cells, strict=True)}
 
     def _source(self, cell: CodeCell, program: str) -> str:
@@ -105,14 +109,14 @@ class Notebook(Source):
         if program == cell.program:
             return cell.source
         if cell.opaque:
-            raise SourceError("left alone, the self-check failed: a cell that cannot be read was to be changed")
+            raise self._failed("a cell that cannot be read was to be changed")
         try:
             source = self.hidden.restored(_quiet(cell.program, program), cell.hidden)
         except ValueError as error:
-            raise SourceError(f"left alone, the self-check failed: {error}") from error
+            raise self._failed(str(error)) from error
         head = _MAGIC.match(cell.source)
         if head is not None and not source.startswith(head[0]):
-            raise SourceError("left alone, the self-check failed: something was put above a cell magic")
+            raise self._failed("something was put above a cell magic")
         return source
 
 
@@ -156,7 +160,7 @@ def _assembled(data: bytes, mark: str, found: Sequence[tuple[int, int, int, str]
             "is not known; the notebook is left alone"
         )
     text = "".join(f"{marker(each.number)}\n{each.program}\n" for each in cells) + f"{END}\n" * bool(cells)
-    return Notebook(data, text, "utf-8", mark, problem, tuple(notes), tuple(cells), hidden)
+    return Notebook(data, text, "utf-8", mark, problem, tuple(notes), tuple(cells), hidden, str(name))
 
 
 def _is_python(content: Any) -> bool:

@@ -7,6 +7,7 @@ header. Statements that share a line are put on lines of their own where the edi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -18,6 +19,7 @@ from autoaccel.edits import Code, Finding
 Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
 Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
 Block = cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite
+_CELL = re.compile(r"#[ \t]*%%")  # where a cell of a percent script begins
 BLOCKS = (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite)
 
 
@@ -388,18 +390,22 @@ def _made(insertions: list[Insertion], renderer: Renderer) -> list[Line]:
 
 def _placed_before(inserted: list[Line], line: Line, *, low: bool = False) -> list[Line]:
     """Inserted lines and the line: blank lines stay above both, the comments right above the line stay with it, or
-    above both with `low`."""
+    above both with `low`; so does the line at which a cell begins (`# %%`)."""
     if not inserted:
         return [line]
     leading = list(line.leading_lines)
     cut = len(leading)
-    while not low and cut and leading[cut - 1].comment is not None:
+    while not low and cut and _is_of_the_line(leading[cut - 1]):
         cut -= 1
     own = list(inserted[0].leading_lines)
     if cut and own and own[0].comment is None:
         own = own[1:]  # one blank line will do
     first = inserted[0].with_changes(leading_lines=[*leading[:cut], *own])
     return [first, *inserted[1:], line.with_changes(leading_lines=leading[cut:])]
+
+
+def _is_of_the_line(above: cst.EmptyLine) -> bool:
+    return above.comment is not None and _CELL.match(above.comment.value) is None
 
 
 def _led_by(line: Line, pending: list[cst.EmptyLine]) -> Line:

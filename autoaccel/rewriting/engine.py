@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.defects import describe
 from autoaccel.edits import CannotApplyError, Finding, Skipped, Tier
+from autoaccel.notebooks.cells import cells
 from autoaccel.rewriting import cell_limits, comments, suppression
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import plan
@@ -290,7 +291,8 @@ def checked(analysis: Analysis, chosen: Sequence[Finding]) -> tuple[str, list[Fi
         after = apply(analysis, chosen)
     wrong = check.problem(analysis.places, chosen, after)
     if wrong is not None:
-        name = analysis.path or "<text>"
+        name, notebook = analysis.path or "<text>", cells(analysis.places.text)
+        wrong = wrong if notebook is None else notebook.worded(wrong)
         raise RewriteError(f"{name}: left alone, the self-check failed: {wrong} ({_culprits(analysis, chosen)})")
     return after, chosen, refused
 

@@ -32,6 +32,9 @@ def dedent(text: str) -> str:
     [
         pytest.param("a\nb\n", "a\nnew()\nb\n", id="plain"),
         pytest.param("a\n\n\n# about b\nb  # beside\n", "a\n\n\nnew()\n# about b\nb  # beside\n", id="comments"),
+        pytest.param(
+            "a\n\n# %% c\n# about b\nb\n", "a\n\n# %% c\nnew()\n# about b\nb\n", id="cell of a percent script"
+        ),
         pytest.param("if x:\n\tb\n", "if x:\n\tnew()\n\tb\n", id="tabs"),
         pytest.param("if x: b\n", "if x:\n    new()\n    b\n", id="one-line suite"),
         pytest.param("if x: a; b; c\n", "if x:\n    a\n    new()\n    b\n    c\n", id="middle of a one-line suite"),
@@ -341,6 +344,9 @@ def test_identical_insertions_of_two_findings_appear_once() -> None:
         pytest.param("a(\n  # why\n)\n", lambda u: RemoveStatement(u.stmt("a")), "comment on line 2", id="comment"),
         pytest.param(
             "a\nif x:\n    b\n", lambda u: WrapStatements(u.stmt("a"), u.stmt("b"), GRAD), "not one run", id="no run"
+        ),
+        pytest.param(
+            "a\n# %% c\nb\n", lambda u: WrapStatements(u.stmt("a"), u.stmt("b"), GRAD), "from one cell", id="cells"
         ),
     ],
 )
