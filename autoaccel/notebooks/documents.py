@@ -62,7 +62,7 @@ class Notebook(Source):
         document = self.data.decode("utf-8").removeprefix(self.mark)
         changed = self._changed(text)
         parts, position = [self.mark], 0
-        ascii_only = document.isascii() and _ESCAPE.search(document) is not None
+        ascii_only = document.isascii() and "\\u" in document and _ESCAPE.search(document) is not None
         for each in self.cells:
             if each.number in changed:
                 parts += (
@@ -71,9 +71,11 @@ class Notebook(Source):
                 )
                 position = each.end
         data = "".join([*parts, document[position:]]).encode("utf-8")
-        before, after = [json.loads(each.decode("utf-8-sig")) for each in (self.data, data)] if changed else [0, 0]
-        if changed and _with_sources(before, changed) != after:
-            raise self._failed("more than the cells was changed")
+        if changed:
+            # NaN as a text, for it is not itself.
+            before, after = (json.loads(each.decode("utf-8-sig"), parse_constant=str) for each in (self.data, data))
+            if _with_sources(before, changed) != after:
+                raise self._failed("more than the cells was changed")
         return data
 
     def parts(self, text: str) -> dict[str, str]:
