@@ -6,8 +6,9 @@ Whether there is a device to pin for is decided when the script runs, and so is 
 its first batches and steps take.
 
 What the script sets itself stays. Workers persist where later epochs use them again and see the same dataset, but
-never where the script chose their number. The order of samples is kept (by persistent workers in the first epoch only);
-random augmentation draws from the workers' random streams, therefore `equivalent`.
+never where the script chose their number, nor in notebooks, whose cells may change the dataset between epochs. The
+order of samples is kept (by persistent workers in the first epoch only); random augmentation draws from the workers'
+random streams, therefore `equivalent`.
 
 No workers, but pinned memory: samples that are only indexed in memory, which workers would make slower.
 
@@ -116,7 +117,9 @@ def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
     chosen = isinstance(workers, ast.Constant) and isinstance(workers.value, int) and workers.value > 0
     if "persistent_workers" in given or not (first or chosen) or not _persists(script, made, uses):
         return
-    if first is not None:
+    if script.is_notebook:
+        yield RULE.skip(made.call, "persistent workers would not see what other cells change of the dataset")
+    elif first is not None:
         edits = _add(script, made, "persistent_workers", "num_workers() > 0")
         yield RULE.finding(made.call, "its workers are started again for every pass", *edits, needs=(first,))
     else:
