@@ -14,15 +14,17 @@ from click.testing import CliRunner
 from autoaccel.cli.env import tool_facts
 from autoaccel.cli.main import cli
 from autoaccel.measure.checkup.readings import Row, Status
+from autoaccel.measure.tuning import tune_record
 from autoaccel.reports import check_table, verification
 from autoaccel.reports.benchmark import text
+from tests.measure.tuning.test_tune_record import said
 from tests.reports.benchmark.sample import RICH
 from tests.reports.test_verification import REPORT as VERIFIED
 from tests.reports.test_verification import failing
 
 ROWS = [Row("load", "load of others", Status.HEALTHY, "0.1 on 2 CPUs")]
 _INTERVAL = {"median", "low", "high"}
-_NAMED = {"machine", "tiers", "outcomes[].where"}
+_NAMED = {"machine", "tiers", "outcomes[].where", "scripts.*.machine", "scripts.*.versions"}
 """Whose own keys are names, or told in the text."""
 
 
@@ -52,12 +54,18 @@ def verified() -> Iterator[str]:
         yield from keys(json.loads(content))
 
 
+def tuned(folder: Path) -> Iterator[str]:
+    """A script's name is any: `*`."""
+    yield from keys(json.loads(tune_record.write(folder, "*", said("train.py")).read_text(encoding="utf-8")))
+
+
 @pytest.mark.parametrize(
     ("heading", "found"),
     [
         pytest.param("verify --json", lambda _: verified(), id="verify"),
         pytest.param("bench --json", lambda _: keys(json.loads(text.json(RICH))), id="bench"),
         pytest.param("doctor --json", lambda _: keys(json.loads(check_table.to_json(ROWS, None))), id="doctor"),
+        pytest.param(".autoaccel/tune.json", lambda folder: tuned(folder), id="tune"),
         pytest.param("rule --output-format json", lambda _: keys(written("rule", "AA301")), id="rule"),
         pytest.param("rule --output-format json", lambda _: keys(written("rules")), id="rules"),
         pytest.param(

@@ -13,7 +13,7 @@ import pytest
 
 import autoaccel_codemods
 from autoaccel import analysis, dataflow, library_models, measure, pytorch, rewriting, runtime
-from autoaccel.measure import benching, checkup, observing, verifying
+from autoaccel.measure import benching, checkup, observing, tuning, verifying
 
 # not as attributes of the runtime: `runtime.compile` is the verb
 PACKAGES = [
@@ -41,6 +41,7 @@ RULES = [
         verifying,
         benching,
         checkup,
+        tuning,
         runtime,
         *PACKAGES,
     ],

@@ -30,6 +30,7 @@ COMMANDS = {
     "run": "autoaccel.cli.run:run",
     "verify": "autoaccel.cli.verify:verify",
     "bench": "autoaccel.cli.bench:bench",
+    "tune": "autoaccel.cli.tune:tune",
     "doctor": "autoaccel.cli.doctor:doctor",
     "distribute": "autoaccel.cli.distribute:distribute",
     "undo": "autoaccel.cli.undo:undo",

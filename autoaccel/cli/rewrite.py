@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from autoaccel import notebooks, sources
-from autoaccel.cli import inputs, showing, undo, vendoring
+from autoaccel.cli import inputs, showing, tuned, undo, vendoring
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.cli.interactive import Chooser
 from autoaccel.cli.options import (
@@ -136,21 +136,33 @@ def rewrite(
     if show_settings:
         speaker.product(showing.settings(configuration, paths, stdin_filename).encode())
         return DONE
-    run = partial(Run, mode, configuration, terminal=speaker, chooser=Chooser(speaker) if interactive else None)
+    chooser = Chooser(speaker) if interactive else None
+    run = partial(Run, mode, terminal=speaker, chooser=chooser)
 
     if verified:
+        run = partial(run, _heeding(paths, configuration, speaker))
         return _rewrite_verified(paths[0], click.get_current_context().meta.get(_ARGUMENTS, ()), run)
     if paths == (STDIN,):
-        name = stdin_filename or UNNAMED
-        return _rewrite_stdin(stdin_filename, run(base=common_base([name]), destinations={name: mode.output or STDIN}))
+        name, destination = stdin_filename or UNNAMED, mode.output or STDIN
+        base = common_base([name])
+        return _rewrite_stdin(stdin_filename, run(configuration, base=base, destinations={name: destination}))
     found = inputs.find(paths, configuration, speaker)
+    configuration = _heeding(found.files, configuration, speaker)
     for path in found.files:
         configuration.rules_for(path)
     destinations = {} if output is None else {path: _destination(path, paths, output) for path in found.files}
     _check_collisions(destinations)
-    this = run(base=common_base(found.files), destinations=destinations)
+    this = run(configuration, base=common_base(found.files), destinations=destinations)
     status = rewrite_files(_outcomes(found.files, jobs, this), this)
     return FAILED if found.problems else status
+
+
+def _heeding(files: Sequence[Path], configuration: Configuration, speaker: Terminal) -> Configuration:
+    """What `tune` has measured to be of no use here is left out, unless the command line says which rules to apply."""
+    given = click.get_current_context().params
+    if given["isolated"] or given["select"] or given["extend_select"]:
+        return configuration
+    return tuned.heeding(files, configuration, speaker)
 
 
 def _check_usage(paths: tuple[Path, ...], mode: Mode) -> None:

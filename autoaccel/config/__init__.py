@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -28,17 +29,28 @@ class Configuration:
     """Settings and what follows from them, file by file. Rules are imported when they are asked for: a run that is
     answered by the cache never asks."""
 
-    def __init__(self, chosen: Settings, settings_of: Callable[[str], Settings] | None = None) -> None:
-        """`chosen` governs the run, and all files unless `settings_of` tells the settings of an absolute folder."""
+    def __init__(
+        self,
+        chosen: Settings,
+        settings_of: Callable[[str], Settings] | None = None,
+        left_out: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        """`chosen` governs the run, and all files unless `settings_of` tells the settings of an absolute folder.
+        `left_out` are codes of rules that are switched off in files, by their absolute paths."""
         self.settings = chosen
         self._settings_of = settings_of
+        self._left_out = left_out or {}
         self._governed: dict[str, _Governed] = {}
         self._by_settings: dict[int, _Governed] = {}
         self._rules: dict[Choice, tuple[Rule, ...]] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
         # To another process goes what was said, not what was made of it.
-        return Configuration, (self.settings, self._settings_of)
+        return Configuration, (self.settings, self._settings_of, self._left_out)
+
+    def leaving_out(self, codes: Mapping[str, Sequence[str]]) -> Configuration:
+        """The same without these rules, in files by their absolute paths."""
+        return Configuration(self.settings, self._settings_of, codes)
 
     def settings_for(self, path: Path) -> Settings:
         """The settings of one file. Raises `ConfigError`, as all that follow."""
@@ -53,7 +65,10 @@ class Configuration:
 
     def choice_for(self, path: Path) -> Choice:
         """All that decides what is reported in one file; no rule is imported."""
-        return self._of(_folder(path)).choice(os.path.abspath(path))
+        name = os.path.abspath(path)
+        choice = self._of(_folder(path)).choice(name)
+        left_out = tuple(self._left_out.get(name, ()))
+        return dataclasses.replace(choice, without=(*choice.without, *left_out)) if left_out else choice
 
     def rules_for(self, path: Path) -> tuple[Rule, ...]:
         """The rules for one file, in the order in which they are applied."""

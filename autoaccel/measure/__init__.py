@@ -21,6 +21,7 @@ What is compared:
     observing       in the script's process: hooks, and what they saw
     verifying       whether it trains the same
     benching        what was gained
+    tuning          which of it pays on this machine
 
 What they run on:
     checkup         what of the machine costs training time

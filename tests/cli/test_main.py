@@ -48,6 +48,10 @@ OPTIONS = {
         "--color", "--config", "--diff", "--help", "--isolated", "--quiet", "--shard", "--verbose", "-h", "-q", "-v",
     ],
     "undo": ["--color", "--help", "--list", "--quiet", "--verbose", "-h", "-q", "-v"],
+    "tune": [
+        "--color", "--config", "--diff", "--extend-select", "--help", "--ignore", "--isolated", "--python", "--quiet",
+        "--scratch", "--select", "--tier", "--time", "--timeout", "--verbose", "-h", "-m", "-q", "-v",
+    ],
     "doctor": [
         "--color", "--data", "--help", "--json", "--python", "--quiet", "--root", "--verbose", "-h", "-q", "-v",
     ],
