@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     help="How long each contender is timed.",
 )
 @click.option("--diff", is_flag=True, help="Print the changes as a patch, change nothing; exit 1 if there are any.")
+@click.option("--batch", is_flag=True, help="Try larger batches instead, show what they bring, and change nothing.")
 @settled(rule_options, configuration_options, output_options)
 def tune(
     script: str,
@@ -47,6 +48,7 @@ def tune(
     timeout: float,
     seconds: float,
     diff: bool,
+    batch: bool,
     configure: Callable[..., Configuration],
     speaker: Terminal,
 ) -> int:
@@ -61,9 +63,13 @@ def tune(
     from autoaccel.measure.tuning import deciding, tune_record
     from autoaccel.measure.verifying.trials import CannotVerifyError
 
+    if batch and diff:
+        raise click.UsageError("--batch changes nothing, so there is no --diff of it")
     trial = observed_scripts.prepare(script, arguments, is_module=is_module, python=python)
     configuration = configure([trial.path])
     configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
+    if batch:
+        return _try_batches(trial, timeout, seconds, speaker)
     root = Path(trial.request.root)
     try:
         tune_record.read(root)  # what cannot be added to is said before anything runs
@@ -91,6 +97,25 @@ def tune(
         raise click.ClickException(str(error)) from error
     speaker.say(f"What was measured, and why the rest was left out: {os.path.relpath(path)}.")
     return status
+
+
+def _try_batches(trial: observed_scripts.Trial, timeout: float, seconds: float, speaker: Terminal) -> int:
+    """Show what larger batches bring. Raises `click.ClickException`."""
+    from autoaccel.measure.benching.contenders import Processes
+    from autoaccel.measure.scratch import ScratchError
+    from autoaccel.measure.tuning import batch_sizes
+    from autoaccel.reports import batch_table
+
+    script = trial.request.script
+    try:
+        with Activity(speaker) as tell:
+            found = batch_sizes.sweep(trial.request, Processes(trial.python, trial.folder, timeout), seconds, tell)
+    except ScratchError as error:
+        raise click.ClickException(f"{script}: {error}") from error
+    if not found.trials:
+        raise observed_scripts.gave_up(f"{script}: {found.ending}", found.failure, verbose=speaker.verbose)
+    reporting.deliver(batch_table.table(script, found), "full", None, speaker)
+    return 0
 
 
 def _measure(

@@ -22,7 +22,7 @@ REFUSALS = (
         "batch-size",
         "Another batch size is another training: the noise of the gradients, the number of updates and batch "
         "statistics change, and the learning rate that fitted no longer does.",
-        "Change it yourself, with the learning rate, and measure: `autoaccel bench` shows the throughput.",
+        "Change it yourself, with the learning rate: `autoaccel tune --batch` shows throughput and loss per sample.",
     ),
     Refusal(
         "model-parallel",

@@ -49,8 +49,8 @@ OPTIONS = {
     ],
     "undo": ["--color", "--help", "--list", "--quiet", "--verbose", "-h", "-q", "-v"],
     "tune": [
-        "--color", "--config", "--diff", "--extend-select", "--help", "--ignore", "--isolated", "--python", "--quiet",
-        "--scratch", "--select", "--tier", "--time", "--timeout", "--verbose", "-h", "-m", "-q", "-v",
+        "--batch", "--color", "--config", "--diff", "--extend-select", "--help", "--ignore", "--isolated", "--python",
+        "--quiet", "--scratch", "--select", "--tier", "--time", "--timeout", "--verbose", "-h", "-m", "-q", "-v",
     ],
     "doctor": [
         "--color", "--data", "--help", "--json", "--python", "--quiet", "--root", "--verbose", "-h", "-q", "-v",

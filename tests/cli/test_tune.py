@@ -32,7 +32,8 @@ class Stage:
     """How many times as fast a script is that calls `brave`; whose runs were asked for."""
 
     gain = 1.5
-    fails = False
+    fails = ""
+    """Which run fails."""
     asked: list[str]
 
 
@@ -48,7 +49,7 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
         stage.asked.append(name)
         is_brave = any("brave" in text for text in request.texts.values())
         played = Played(name, steady(0.1 / (stage.gain if is_brave else 1)))
-        if stage.fails and name == "rewritten":
+        if stage.fails in (name, f"{name}, {request.batch_scale} times"):
             played.fails_after = 3
         yield played
 
@@ -216,6 +217,30 @@ def test_a_script_behind_a_link(run: Run, script: Path, stage: Stage) -> None:
     assert "link.py: as tuned on this machine, AA190 left out" in result.stderr
 
 
+def test_batch_sizes_are_shown_and_nothing_is_written(run: Run, script: Path, stage: Stage) -> None:
+    result = run("tune", "--batch", "train.py", *BRAVE)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith("train.py: batch sizes; nothing was changed.\n")
+    assert "Not further: with batches 2 times as large a batch holds no more samples.\n" in result.stdout
+    assert stage.asked == ["original", "original"]
+    assert script.read_text() == GOOD
+    assert not RECORD.exists()
+
+
+def test_a_batch_that_is_too_large(run: Run, script: Path, stage: Stage) -> None:
+    stage.fails = "original, 2 times"
+    result = run("tune", "--batch", "train.py")
+    assert result.exit_code == 0
+    assert "Not further: with batches 2 times as large it fails: RuntimeError: no luck.\n" in result.stdout
+
+
+def test_a_script_that_fails_as_it_is(run: Run, script: Path, stage: Stage) -> None:
+    stage.fails = "original"
+    result = run("tune", "--batch", "train.py")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "error: train.py: with the script's own batches it fails: RuntimeError: no luck\n"
+
+
 ENDINGS = [
     (["missing.py"], "error: missing.py: no such file\n"),
     (["."], "is a folder; give a script"),
@@ -223,6 +248,7 @@ ENDINGS = [
     ([], "Missing argument 'SCRIPT'"),
     (["train.py", "--epochs", "1"], "No such option"),
     (["train.py", "--time", "0"], "--time"),
+    (["train.py", "--batch", "--diff"], "--batch changes nothing, so there is no --diff of it"),
     (["train.py", "--select", "AA999"], "AA999"),
 ]
 
@@ -245,7 +271,7 @@ def test_a_script_that_fails(run: Run, script: Path, stage: Stage) -> None:
 
 
 def test_a_rewrite_that_fails_when_it_is_timed(run: Run, script: Path, stage: Stage) -> None:
-    stage.fails = True
+    stage.fails = "rewritten"
     result = run("tune", "train.py", *BRAVE)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "error: rewritten: " in result.stderr

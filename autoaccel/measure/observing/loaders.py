@@ -45,6 +45,8 @@ class Loaders(Observer):
         self._observation = observation
         if self._hashed:
             watch_fetches()
+        if observation.request.batch_scale > 1:
+            scale_batches(observation.request.batch_scale)
         self._hook_beginning()
         self._hook_batches()
 
@@ -118,6 +120,19 @@ def _length(loader: Any) -> int | None:
         return len(loader)
     except (TypeError, NotImplementedError):
         return None
+
+
+def scale_batches(scale: int) -> None:
+    """Loaders made from now on have batches so many times as large, unless they leave the size to a batch sampler."""
+
+    @around(data.DataLoader, "__init__")
+    def create(
+        plain: Callable[..., None], loader: Any, dataset: Any, batch_size: Any = 1, *args: Any, **rest: Any
+    ) -> None:
+        sampler = rest.get("batch_sampler", args[2] if len(args) > 2 else None)
+        if sampler is None and batch_size is not None:
+            batch_size *= scale
+        plain(loader, dataset, batch_size, *args, **rest)
 
 
 # -- whether a dataset draws random numbers itself, while samples are fetched and put together: in workers it draws

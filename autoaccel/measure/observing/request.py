@@ -37,6 +37,8 @@ class Request(Message):
     """Stop after the first optimizer step that ends more than so many seconds after the first of all."""
     pass_batches: int | None = None
     """Every pass over a loader ends after so many batches."""
+    batch_scale: int = 1
+    """Loaders get batches so many times as large as the script says."""
     mode: str = "record"
     """`record` writes down everything; `turns` only times, and runs when it is told to; `profile` says what binds."""
     batches: bool = False

@@ -131,3 +131,34 @@ def test_batches_may_be_the_steps(observe: Observe) -> None:
     text = LOADERS + "for _ in range(2):\n    for batch in DataLoader(Numbers(), batch_size=4):\n        pass\n"
     assert observe(text).steps == 0
     assert observe(text, batches=True).steps == 5  # the last one is over when the script is
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("data, batch_size=4", [12, 12]),
+        ("data, 4, True", [12, 12]),
+        ("dataset=data, batch_size=4, drop_last=True", [12, 12]),
+        ("data", [3] * 8),
+        ("data, batch_size=None", [1] * 24),
+        ("data, batch_sampler=[[0, 1], [2, 3, 4, 5]]", [2, 4]),
+        ("data, 1, None, None, [[0, 1], [2, 3, 4, 5]]", [2, 4]),
+    ],
+)
+def test_batches_that_are_larger(observe: Observe, arguments: str, expected: list[int]) -> None:
+    record = observe(
+        f"""
+        import torch
+        from torch.utils.data import DataLoader
+
+        data = torch.arange(24.0)
+        w = torch.zeros(1, requires_grad=True)
+        for batch in DataLoader({arguments}):
+            print("batch", batch.numel())
+            (w * batch.sum()).backward()
+        """,
+        batch_scale=3,
+    )
+    assert record.failure is None
+    assert len(record.passes[0].batches) == len(expected)
+    assert [line for line in record.printed if "batch" in line] == [f"batch {each}" for each in expected]
