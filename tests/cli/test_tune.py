@@ -79,7 +79,7 @@ def test_what_wins_is_written(run: Run, script: Path, stage: Stage) -> None:
     assert row.split() == "AA690 brave-call 1 1.50 1.49 to 1.52 1.50 1.49 to 1.52 kept".split()
     assert "Undo: git apply -R" in result.stderr
     assert "What was measured, and why the rest was left out: .autoaccel/tune.json." in result.stderr
-    assert stage.asked == ["original", "again", "rewritten"] * 2
+    assert stage.asked == ["original", "again", "rewritten"] * 3
     found = recorded()
     assert [(each["code"], each["kept"]) for each in found["rules"]] == [("AA690", True)]
     assert found["speedup"]["median"] == pytest.approx(1.5)
@@ -151,6 +151,18 @@ def test_rewrite_heeds_the_record(run: Run, script: Path, stage: Stage) -> None:
     assert run("rewrite", "train.py", "--check").exit_code == 0
     assert run("rewrite", ".", "--check").stderr.splitlines()[0] == said
     assert said not in run("rewrite", "train.py", "-q").stderr
+
+
+def test_a_verified_rewrite_heeds_it_as_well(run: Run, script: Path, stage: Stage) -> None:
+    script.with_name("autoaccel.toml").write_text('extend-select = ["AA690"]\n')
+    stage.gain = 1.0
+    run("tune", "train.py")
+    result = run("rewrite", "--verified", "train.py")
+    assert result.exit_code == 0
+    assert "train.py: as tuned on this machine, AA690 left out" in result.stderr
+    assert script.read_text() == GOOD
+    run("rewrite", "--verified", "train.py", "--config", 'extend-select = ["AA690"]', "--isolated")
+    assert script.read_text() != GOOD
 
 
 @pytest.mark.parametrize("arguments", [("--isolated",), ("--select", "AA190"), ("--extend-select", "AA690")])

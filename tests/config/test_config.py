@@ -325,3 +325,13 @@ def test_extend(tmp_path: Path) -> None:
     chosen = Configuration(found)
     assert chosen.choice_for(tmp_path / "app/x.py").without == ("AA2",)
     assert chosen.choice_for(tmp_path / "app/y.py").without == ("AA3",)
+
+
+def test_rules_that_are_left_out_of_a_file(tmp_path: Path) -> None:
+    """In other processes as well."""
+    plain = configure(tmp_path, isolated=True)
+    here = plain.leaving_out({str(tmp_path / "a.py"): ("AA301", "AA401")})
+    for configuration in (here, pickle.loads(pickle.dumps(here))):
+        codes = {each.code for each in configuration.rules_for(tmp_path / "a.py")}
+        assert codes == {each.code for each in plain.rules} - {"AA301", "AA401"}
+        assert [each.code for each in configuration.rules_for(tmp_path / "b.py")] == [each.code for each in plain.rules]
