@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LAYERS = (
-    ("defects", "notebooks", "patterns", "sources", "summaries"),
+    ("defects", "formatters", "notebooks", "patterns", "sources", "summaries"),
     ("discovery", "edits"),
     ("dataflow",),
     ("library_models",),

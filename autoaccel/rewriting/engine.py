@@ -1,6 +1,7 @@
 """From the text of one script to the rewritten text: analyse, plan, apply, check.
 
-Nothing here reads or writes files, and LibCST is imported only when there is something to change.
+Of files, only what the project says of the layout of its code is read, nothing is written, and LibCST is imported only
+when there is something to change.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.defects import describe
 from autoaccel.edits import CannotApplyError, Finding, Skipped, Tier
+from autoaccel.formatters import Layout, layout_of
 from autoaccel.notebooks.cells import cells
 from autoaccel.rewriting import cell_limits, comments, suppression
 from autoaccel.rewriting.places import Places
@@ -26,6 +28,7 @@ from autoaccel.rewriting.rule import Rule
 
 if TYPE_CHECKING:
     from autoaccel.analysis import Project, Script
+    from autoaccel.analysis.project import Consulted
     from autoaccel.rewriting.suppression import Suppression
 
 # Findings that wait for one another settle in two; more means that rules undo each other's work. Comments come last.
@@ -114,7 +117,9 @@ def analyse(
         # Python before 3.11.4 raises ValueError for null bytes: no defect of the tool, so without a cause.
         cause = None if "\0" in text else error
         raise RewriteError(f"{name}: cannot parse: {error}") from cause
-    places = Places(text, script.tree, script.syntax_index.parent)
+    places = Places(
+        text, script.tree, script.syntax_index.parent, partial(_layout, script.path, script.project.consulted)
+    )
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _FRAMES))
     try:
@@ -193,8 +198,9 @@ def apply(analysis: Analysis, findings: Sequence[Finding]) -> str:
     after = analysis.places.text
     if any(each.edits_code for each in chosen):
         from autoaccel.rewriting.apply import apply as carry_out
+        from autoaccel.rewriting.line_breaks import laid_out
 
-        after = carry_out(analysis.places, chosen)
+        after = laid_out(analysis.places, carry_out(analysis.places, chosen))
     return comments.edit(analysis.places, after, chosen)
 
 
@@ -339,6 +345,15 @@ def _by_tier(findings: Sequence[Finding], tier: Tier, *, deterministic: bool) ->
         else:
             skipped.append(Skipped(finding.rule, finding.node, f"needs --tier {finding.tier.label}"))
     return allowed, skipped
+
+
+def _layout(path: Path | None, consulted: Consulted) -> Layout:
+    """What the project says of the layout of its code; the answer leans on the files that say so."""
+    if path is None:
+        return Layout()
+    layout, asked = layout_of(path)
+    consulted.texts.update(asked)
+    return layout
 
 
 def _with_needs(findings: Sequence[Finding]) -> list[Finding]:

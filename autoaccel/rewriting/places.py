@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 
 from autoaccel.dataflow.syntax_index import NEWLINE, split_lines
+from autoaccel.formatters import Layout
 
 Position = tuple[int, int]
 """Line from 1, column in characters from 0."""
@@ -36,9 +37,16 @@ def newline_of(text: str) -> str:
 class Places:
     """Geometry of one parsed text; `parent` serves what has an index of the tree already."""
 
-    def __init__(self, text: str, tree: ast.Module, parent: Callable[[ast.AST], ast.AST | None] | None = None) -> None:
+    def __init__(
+        self,
+        text: str,
+        tree: ast.Module,
+        parent: Callable[[ast.AST], ast.AST | None] | None = None,
+        layout: Callable[[], Layout] = Layout,
+    ) -> None:
         self.text = text
         self.tree = tree
+        self._layout = layout
         self._known_parent = parent
 
     @cached_property
@@ -46,9 +54,15 @@ class Places:
         return split_lines(self.text)
 
     @cached_property
+    def layout(self) -> Layout:
+        """What the project says of the layout of its code."""
+        return self._layout()
+
+    @cached_property
     def widest(self) -> int:
-        """How wide new lines may get: as wide as the file's own, within 100 and 120 columns."""
-        return min(max(100, *(len(line) for line in self.lines)), 120)
+        """How wide new lines may get: as the project says, else as wide as the file's own, within 100 and 120
+        columns."""
+        return self.layout.width or min(max(100, *(len(line) for line in self.lines)), 120)
 
     @cached_property
     def parent(self) -> Callable[[ast.AST], ast.AST | None]:

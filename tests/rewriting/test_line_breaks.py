@@ -1,0 +1,194 @@
+"""Edited statements laid out as the formatter of the file would: each text here is what Black and ruff make of it."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+import pytest
+
+from autoaccel.formatters import Layout
+from autoaccel.rewriting.line_breaks import Formatter, _line, formatter_of, laid_out
+from autoaccel.rewriting.places import Places
+
+STATEMENTS = """
+x = f(a, b)
+---
+optimizer_of_the_model = accel.optimizer(
+    torch.optim.Adam(model.parameters(), lr=1e-3)
+)
+---
+loader = DataLoader(
+    dataset,
+    batch_size=64,
+    num_workers=accel.num_workers(),
+    persistent_workers=True,
+)
+---
+for index, (one, (another, _)) in enumerate(
+    zip(
+        accel.prefetch(loader, device, move=(0,)),
+        accel.prefetch(others, device),
+    )
+):
+---
+data, target = (
+    data.to(device, non_blocking=True),
+    target.to(device, non_blocking=True),
+)
+---
+g_loss = 0.5 * (
+    adversarial_loss(validity, valid)
+    + auxiliary_loss(pred_label, gen_labels)
+)
+---
+total_loss = (
+    loss_of_generator + opt.lambda_cycle * loss_cycle + loss_id
+)
+---
+d_real_loss = (
+    adversarial_loss(real_pred, valid) + auxiliary(real, labels)
+) / 2
+---
+images = images.type(Tensor, non_blocking=True).expand(
+    images.size(0), 3, size, size
+)
+---
+transform = transforms.Compose(
+    [transforms.ToTensor(), transforms.Normalize((0.5,), (0.5,))]
+)
+---
+layers = [
+    nn.Linear(first_features, hidden_features),
+    nn.Linear(hidden_features, last_features),
+]
+---
+kept = f(
+    a,
+    b,
+)
+---
+single = (x,)
+---
+names = {name for name, parameter in model.named_parameters()}
+---
+values = {
+    key: value
+    for key, value in model.state_dict().items()
+    if value is not None
+}
+---
+result = (
+    session.query(models.Customer.id)
+    .filter(models.Customer.account_id == 10000)
+    .count()
+)
+---
+loss = criterion(
+    logits_lm.transpose(1, 2), masked_tokens
+)  # of the masked ones
+---
+multi30k.URL["train"] = (
+    "https://example.org/a/very/long/address/of/an/archive.tar.gz"
+)
+---
+if (
+    the_first_condition_is_met_by_all
+    and not another_one_that_is_longer
+):
+---
+def train_step(
+    images_of_the_batch, labels_of_the_batch, weights_of_them
+):
+---
+choice = first_of_the_two if a_condition_is_met else the_other_one
+---
+scores = torch.matmul(queries, keys.transpose(-1, -2)) / np.sqrt(
+    size_of_a_key
+)
+""".strip("\n").split("\n---\n")
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_broken(statement: str) -> None:
+    parsed = _line(statement)
+    assert parsed is not None
+    line, comment = parsed
+    assert Formatter(66).broken(line, 0, comment) == statement.split("\n")
+
+
+@pytest.mark.parametrize(
+    "statement", ["x = f(  # why\n    a,\n)", 'x = f("""\ntext""")', "x = a + \\\n    b", "x = f(\n    # why\n    a)"]
+)
+def test_not_touched(statement: str) -> None:
+    assert _line(statement) is None
+
+
+FORMATTED = """
+model = nn.Sequential(
+    nn.Linear(first_features, hidden_features), nn.ReLU(), nn.Linear(hidden_features, 2)
+)
+"""
+BY_HAND = """
+model = nn.Sequential(nn.Linear(first_features, hidden_features), nn.ReLU(),
+                      nn.Linear(hidden_features, 2))
+"""
+BEFORE = "optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate, betas=(b1, b2))\n"
+WRAPPED = "optimizer = accel.optimizer(torch.optim.Adam(model.parameters(), lr=learning_rate, betas=(b1, b2)))\n"
+BROKEN = """optimizer = accel.optimizer(
+    torch.optim.Adam(model.parameters(), lr=learning_rate, betas=(b1, b2))
+)
+"""
+
+
+def places(text: str, layout: Layout | None = None) -> Places:
+    return Places(text, ast.parse(text), None, lambda: layout or Layout())
+
+
+@pytest.mark.parametrize(
+    ("around", "layout", "expected"),
+    [
+        (FORMATTED, None, BROKEN),
+        (BY_HAND, None, WRAPPED),
+        ("", None, WRAPPED),
+        ("", Layout(88, True), BROKEN),
+        ("", Layout(120, True), WRAPPED),
+        (FORMATTED, Layout(100), WRAPPED),  # which would have put it on one line
+        (FORMATTED + "if x:\n\tpass\n", None, WRAPPED),
+    ],
+)
+def test_as_the_file_is(around: str, layout: Layout | None, expected: str) -> None:
+    assert laid_out(places(around + BEFORE, layout), around + WRAPPED) == around + expected
+    assert laid_out(places(around + BEFORE, layout), around + BEFORE) == around + BEFORE
+
+
+def test_what_no_edit_has_changed_stays() -> None:
+    odd = "x = f(a, b, an_argument_that_is_too_long, another_argument_that_is_too_long, and_a_third_one_as_well)\n"
+    assert laid_out(places(odd + BEFORE, Layout(88, True)), odd + WRAPPED) == odd + BROKEN
+
+
+def test_line_ends_stay() -> None:
+    before, after = ((FORMATTED + each).replace("\n", "\r\n") for each in (BEFORE, WRAPPED))
+    assert laid_out(places(before), after) == (FORMATTED + BROKEN).replace("\n", "\r\n")
+
+
+def test_a_file_that_is_formatted_but_for_one_statement() -> None:
+    assert formatter_of(places(FORMATTED * 9 + BY_HAND)) == Formatter(88)
+    assert formatter_of(places(FORMATTED * 8 + BY_HAND)) is None
+
+
+def test_blank_lines_around_new_functions() -> None:
+    before = "import a\n\nx = 1\n# the loop\nfor y in x:\n    pass\n"
+    after = "import a\n\nx = 1\n\n@step\ndef f():\n    pass\n\n# the loop\nfor y in x:\n    f()\n"
+    expected = "import a\n\nx = 1\n\n\n@step\ndef f():\n    pass\n\n\n# the loop\nfor y in x:\n    f()\n"
+    assert laid_out(places(before), after) == expected
+    outer, inner = (f"def g():\n{textwrap.indent(each, '    ')}" for each in (before, after))
+    assert laid_out(places(outer), inner) == inner
+
+
+@pytest.mark.parametrize(("gap", "kept"), [(20, 10), (11, 11), (2, 2)])
+def test_comments_keep_their_columns_where_there_is_room(gap: int, kept: int) -> None:
+    before, after = "optimizer = Adam(p)", "optimizer = opt.wrap(Adam(p))"
+    text = f"{before}{' ' * gap}# the optimizer\n"
+    expected = f"{after}{' ' * kept}# the optimizer\n"
+    assert laid_out(places(text), text.replace(before, after)) == expected
