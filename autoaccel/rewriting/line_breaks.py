@@ -319,19 +319,37 @@ def laid_out(before: Places, after: str) -> str:
         return after
     formatter = formatter_of(before)
     after = _set_apart(before, Places(after, ast.parse(after)), imports=formatter is not None)
-    if formatter is None:
-        return _with_comments_in_line(before, Places(after, ast.parse(after)))
     tree = ast.parse(after)
     places = Places(after, tree)
     known = {each.text for each in _statements(before)}
+    changed = [each for each in _statements(places) if each.text not in known]
+    if formatter is None:
+        crowded = _crowded(tree) if "\t" not in after else set()
+        changed = [each for each in changed if each.first in crowded]
     lines = raw_lines(after)
-    for each in sorted(_statements(places), key=lambda statement: statement.first, reverse=True):
-        made = None if each.text in known else _laid_out(each, formatter)
+    for each in sorted(changed, key=lambda statement: statement.first, reverse=True):
+        made = _laid_out(each, formatter or Formatter(before.widest))
         if made is not None:
             end = lines[each.last - 1][len(places.lines[each.last - 1]) :]
             lines[each.first - 1 : each.last] = [newline_of(after).join(made) + end]
     text = "".join(lines)
-    return text if ast.dump(ast.parse(text)) == ast.dump(tree) else after
+    text = text if ast.dump(ast.parse(text)) == ast.dump(tree) else after
+    return text if formatter else _with_comments_in_line(before, Places(text, ast.parse(text)))
+
+
+def _crowded(tree: ast.Module) -> set[int]:
+    """The lines on which statements begin that hold several calls side by side, each of them on several lines: loaders
+    that are made within one call, say."""
+    found = set()
+    for statement in ast.walk(tree):
+        if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr | ast.Return):
+            calls = [each for each in ast.walk(statement) if isinstance(each, ast.Call)]
+            long = [each for each in calls if each.lineno != each.end_lineno]
+            inner = {part for each in long for part in ast.walk(each) if part is not each}
+            innermost = [each for each in long if not any(part in long for part in ast.walk(each) if part is not each)]
+            if len(innermost) > 1 or sum(each not in inner for each in long) > 1:
+                found.add(statement.lineno)
+    return found
 
 
 def _with_comments_in_line(before: Places, after: Places) -> str:

@@ -192,3 +192,18 @@ def test_comments_keep_their_columns_where_there_is_room(gap: int, kept: int) ->
     text = f"{before}{' ' * gap}# the optimizer\n"
     expected = f"{after}{' ' * kept}# the optimizer\n"
     assert laid_out(places(text), text.replace(before, after)) == expected
+
+
+def test_calls_beside_one_another_get_a_line_for_each_argument() -> None:
+    before = "fit(model, DataLoader(first_of_the_data_sets), DataLoader(second_of_the_data_sets))\n"
+    after = """fit(model, DataLoader(first_of_the_data_sets,
+                      workers=4), DataLoader(second_of_the_data_sets,
+        workers=4, pinned=True, and_another_argument=1))
+"""
+    expected = """fit(
+    model,
+    DataLoader(first_of_the_data_sets, workers=4),
+    DataLoader(second_of_the_data_sets, workers=4, pinned=True, and_another_argument=1),
+)
+"""
+    assert laid_out(places(before), after) == expected
