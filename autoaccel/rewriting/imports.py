@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from autoaccel.edits import AddImport, Finding, InsertAfter
 from autoaccel.notebooks.cells import cells
@@ -67,6 +67,59 @@ def _leading(tree: ast.Module, before: int) -> ast.stmt | None:
         elif not _is_preamble(statement):
             break
     return found
+
+
+def sorted_anchor(places: Places, wanted: AddImport, last: ast.stmt | None) -> ast.stmt | None:
+    """The statement after which an import goes among those of torch, in files with several sections of imports, each
+    sorted as isort sorts them: plain imports, then names from modules. In others, `last`.
+
+    It never comes before an import that used to come before torch's, for some libraries have to be first, nor before
+    one that may bind any name.
+    """
+    blocks = list(_import_blocks(places))
+    torch = next((block for block in blocks if any(_is_torch(each) for each in block)), [])
+    if last is None or len(blocks) < 2 or not torch or not all(map(_is_sorted, blocks)):
+        return last
+    key = (int(wanted.name is not None), wanted.module.lower())
+    before = [each for each in torch if (_sorting_key(each) or key) < key]
+    between = places.tree.body[places.tree.body.index(torch[0]) : places.tree.body.index(last) + 1]
+    plain = bool(between) and all(isinstance(each, ast.Import | ast.ImportFrom) for each in between)
+    return before[-1] if plain and any(map(_is_torch, before)) else last
+
+
+def _is_sorted(block: list[ast.stmt]) -> bool:
+    keys = [_sorting_key(each) for each in block]
+    known = [key for key in keys if key is not None]
+    return len(known) == len(keys) and known == sorted(known)
+
+
+def _import_blocks(places: Places) -> Iterator[list[ast.stmt]]:
+    """Runs of imports at the top of the file without anything between them, comments and blank lines included."""
+    run: list[ast.stmt] = []
+    for statement in places.tree.body:
+        alone = isinstance(statement, ast.Import | ast.ImportFrom)
+        if run and (not alone or statement.lineno != (run[-1].end_lineno or 0) + 1):
+            yield run
+            run = []
+        if alone:
+            run.append(statement)
+    if run:
+        yield run
+
+
+def _sorting_key(statement: ast.stmt) -> tuple[int, str] | None:
+    match statement:
+        case ast.Import(names=[name]):
+            return 0, name.name.lower()
+        case ast.ImportFrom(module=str(module), names=[*names]) if all(each.name != "*" for each in names):
+            return 1, "." * statement.level + module.lower()
+        case _:
+            return None
+
+
+def _is_torch(statement: ast.stmt) -> bool:
+    key = _sorting_key(statement)
+    return key is not None and key[1].split(".")[0] == "torch"
 
 
 def _makes(statement: ast.stmt, wanted: AddImport) -> bool:

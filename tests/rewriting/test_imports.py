@@ -69,6 +69,52 @@ def test_place(before: str, after: str) -> None:
     assert under.rewritten(under.finding(*edits), under.finding(AddImport("accel"), code="AA002")) == after
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(
+            "import os\n\nimport torch\nfrom torch import nn\nfrom tqdm import tqdm\n\nfrom .net import Net\n",
+            "import os\n\nimport torch\nfrom a import b\nfrom torch import nn\nfrom tqdm import tqdm\n\n"
+            "from .net import Net\n",
+            id="among those of torch",
+        ),
+        pytest.param(
+            "import os\n\nimport torch  # why\n\nimport own\n",
+            "import os\n\nimport torch  # why\nfrom a import b\n\nimport own\n",
+            id="below its section",
+        ),
+        pytest.param(
+            "import torch\nfrom torch import nn\n",
+            "import torch\nfrom torch import nn\nfrom a import b\n",
+            id="one section",
+        ),
+        pytest.param(
+            "import os\n\nfrom torch import nn\nimport torch\n",
+            "import os\n\nfrom torch import nn\nimport torch\nfrom a import b\n",
+            id="unsorted",
+        ),
+        pytest.param(
+            "import os\n\nfrom comet_ml import x\nfrom torch import nn\n",
+            "import os\n\nfrom comet_ml import x\nfrom torch import nn\nfrom a import b\n",
+            id="not before torch",
+        ),
+        pytest.param(
+            "import torch\nfrom torch import nn\n\nfrom own import *\n",
+            "import torch\nfrom torch import nn\n\nfrom own import *\nfrom a import b\n",
+            id="not before what may bind any name",
+        ),
+        pytest.param(
+            "import torch\nfrom torch import nn\n\nos.environ['A'] = '1'\nimport own\n",
+            "import torch\nfrom torch import nn\n\nos.environ['A'] = '1'\nimport own\nfrom a import b\n",
+            id="not before settings",
+        ),
+    ],
+)
+def test_place_among_sorted_imports(before: str, after: str) -> None:
+    under = Subject(f"{before}\n\nuse()\n")
+    assert under.rewritten(under.finding(AddImport("a", "b"))) == f"{after}\n\nuse()\n"
+
+
 def test_an_import_precedes_its_first_use() -> None:
     under = Subject("import a\nsys.path.append(f())\nimport b\nx = 1\n")
     finding = under.finding(AddImport("accel"), InsertBefore(under.stmt("sys.path"), Code("accel.g()")))
