@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -14,10 +15,12 @@ from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.definitions import STAR, Definition, ElementPath
 from autoaccel.dataflow.query import once_all
 from autoaccel.dataflow.syntax_index import position
+from autoaccel.pytorch.gradients import backward_calls
 
 Method = Literal["to", "cuda", "type"]
 _WIDENING = frozenset({"to", "cuda", "type"})
 _PREFETCHED = ("prefetch", "in_memory")  # the runtime's
+_DATA = re.compile("load|data|batch")
 _HANDING_ON = {Kind.UNKNOWN, Kind.OBJECT, Kind.ITERATOR}  # may give what a loader gives
 
 
@@ -77,11 +80,11 @@ def loader_loops(script: Script) -> Iterator[LoaderLoop]:
 
 @once_all
 def loops_of_unknown(script: Script) -> Iterator[tuple[ast.For, ast.expr]]:
-    """The loops, with what they iterate, that move what they get to a device and of which nothing shows that they
-    are over a loader."""
+    """The loops, with what they iterate, that move what they get to a device, or train with what is called data, and of
+    which nothing shows that they are over a loader."""
     known = {loop.node for loop in loader_loops(script)}
     for node in script.find(ast.For):
-        if node in known or not _moves_elements(script, node):
+        if node in known or not (_moves_elements(script, node) or _trains_with_data(script, node)):
             continue
         for iterable in (leaf.iterable for leaf in _leaves(script, _Leaf(node.iter, node.target))):
             unknown = isinstance(iterable, ast.Starred) or script.values(iterable).kinds & _HANDING_ON
@@ -97,6 +100,13 @@ def _of_dict(iterable: ast.expr) -> bool:
             return True
         case _:
             return False
+
+
+def _trains_with_data(script: Script, loop: ast.For) -> bool:
+    """Whether a loop over something called data or batches goes backward itself, not in a loop inside of it."""
+    return _DATA.search(script.source(loop.iter).lower()) is not None and any(
+        next(iter(script.loops(call)), None) is loop for call in backward_calls(script, loop)
+    )
 
 
 def _moves_elements(script: Script, loop: ast.For) -> bool:

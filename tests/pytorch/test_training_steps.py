@@ -137,7 +137,7 @@ def test_environments_and_schedulers_are_no_optimizers() -> None:
         ("import opacus\nmodel(x).sum().backward()\noptimizer.step()", "opacus"),
         ("g = torch.cuda.CUDAGraph()\nmodel(x).sum().backward()\noptimizer.step()", "captured"),
         ("@torch.compile\ndef f(x):\n    model(x).sum().backward()\n    optimizer.step()", "compiled"),
-        ("import gym\nmodel(x).sum().backward()\noptimizer.step()", "policy gradients"),
+        ("import gym\nmodel(x).sum().backward()\noptimizer.step()", "learns from an environment"),
     ],
 )
 def test_problems(body: str, reason: str) -> None:

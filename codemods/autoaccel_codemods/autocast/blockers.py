@@ -27,7 +27,7 @@ _SHARDED = re.compile(
     r"^torch\.distributed\.(fsdp\..*|_composable\..*|_tensor\..*|tensor\..*|rpc(\..*)?|optim\.DistributedOptimizer|pipelining\..*"
     r"|autograd(\..*)?)$|^horovod\.|^torch_xla\.|^fairscale\.|^torch\.distributed\.pipeline"
 )
-_POLICY = re.compile(r"^(gym|gymnasium|procgen|dm_env|stable_baselines3|pettingzoo|minigrid|mujoco\w*)(\.|$)")
+_ENVIRONMENTS = re.compile(r"^(gym|gymnasium|procgen|dm_env|stable_baselines3|pettingzoo|minigrid|mujoco\w*)(\.|$)")
 SPARSE = re.compile(
     r"^torch\.(sparse(\..*)?|sparse_\w+_tensor|spmm|smm|hspmm|sspaddmm)$|^torch_sparse(\..*)?$"
     r"|^torch_geometric\.(\w+\.)+(ToSparseTensor|SparseTensor|to_torch_\w+_tensor)$"
@@ -52,8 +52,8 @@ def in_file(script: Script, report_at: ast.AST) -> Iterator[Problem]:
     if any("fsdp" in name.lower() for name in script.used_names):
         yield report_at, skip_reasons.SHARDED
     for imported in _imported(script):
-        if _POLICY.match(imported):
-            yield report_at, skip_reasons.POLICY_GRADIENTS
+        if _ENVIRONMENTS.match(imported):
+            yield report_at, skip_reasons.ENVIRONMENT
             break
         if _OWN_WAYS.match(imported):
             yield report_at, skip_reasons.OWN_GRADIENTS.format(library=imported.split(".")[0])
@@ -73,6 +73,8 @@ def in_relatives(script: Script, report_at: ast.AST) -> Iterator[Problem]:
     """Conversions of models, hooks of gradients and functions with gradients of their own, in a file and in those that
     share its objects."""
     yield from unseen_hooks(script, report_at)
+    if any(_ENVIRONMENTS.match(each) for other in script.project.related(script) for each in _imported(other)):
+        yield report_at, skip_reasons.ENVIRONMENT
     for other in script.project.related(script):
         for node, why in _gradient_code(other):
             yield problem_at(other, node, why, script, report_at)

@@ -208,7 +208,7 @@ def differentiated_twice(script: Script) -> frozenset[ast.AST] | None:
 def of_file(script: Script) -> str | None:
     """What the file does that forbids compiling any of its models."""
     if script.frameworks:
-        return f"{', '.join(sorted(script.frameworks))} compiles models in its own way"
+        return f"{', '.join(sorted(script.frameworks))} wraps models in its own way"
     if any(name_lookups.mentions(each, _HOOKS) for each in script.project.related(script)):
         return "hooks do not run inside compiled code, or in another order"
     for call in script.find(ast.Call):

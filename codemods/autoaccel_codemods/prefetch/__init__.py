@@ -82,8 +82,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             unfit = _unfit(script, loop) or _read_elsewhere(script, loop)
             if unfit is None and in_memory.is_indexed_on_cpu(script, loop):
                 yield _on_cpu(script, loop)
-            elif unfit is None and in_memory.works(script, loop) and device_expressions.is_used(script):
-                yield RULE.skip(loop.node, "nothing shows that its batches are moved to a device")
+            elif in_memory.works(script, loop):
+                yield RULE.skip(loop.node, unfit or _unmoved(script))
             continue
         moves = list(dict.fromkeys(read.transfer for read in batch.reads if read.transfer in moved))
         problem = _unfit(script, loop) or next((p for each in moves if (p := own_to_method(each.script, each))), None)
@@ -104,6 +104,13 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             yield RULE.skip(taken, "its batches are taken by `next(…)`, not by a loop")
     for unknown, iterable in loops_of_unknown(script):
         yield RULE.skip(unknown, f"nothing shows that `{script.source(iterable)}` is a data loader")
+
+
+def _unmoved(script: Script) -> str:
+    """Why there is nothing to do ahead for a loop of which no batch is seen to be moved."""
+    if device_expressions.is_used(script):
+        return "nothing shows that its batches are moved to a device"
+    return "its batches stay on the CPU, and nothing shows that their samples lie in memory"
 
 
 def _on_cpu(script: Script, loop: LoaderLoop) -> Finding:
