@@ -19,7 +19,8 @@ Left alone:
 - samples, their order or their collation that ask a model or that the loop changes: workers hold copies;
 - a dataset that is changed as it is read, or that keeps a random generator, an open file or gradients;
 - memory is not pinned for batches of the script's own making that the loop writes to, in which it may ask a part for
-  being a tuple, or that are objects of a class of their own;
+  being a tuple, or that are objects of a class of their own; and not where that is all that the file would import
+  autoaccel for: then with `pin_memory=True` where its loops plainly use CUDA;
 - loaders of which only one batch is taken from each fresh iterator;
 - `DataLoader(**options)`, where the options may hold these settings.
 
@@ -54,7 +55,7 @@ from autoaccel.pytorch.loader_calls import (
     repeats,
 )
 from autoaccel.pytorch.loader_changes import loader_state
-from autoaccel.pytorch.loader_loops import transfers
+from autoaccel.pytorch.loader_loops import BatchTransfer, loader_loops, transfers
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.loader_workers.pin_memory import told_apart
 
@@ -93,8 +94,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
     given = made.settings.keys() | made.possible
     workers = made.settings.get("num_workers")
-    zero = isinstance(workers, ast.Constant) and not workers.value and made.writes("num_workers")
-    without = "num_workers" not in given or zero
+    without = "num_workers" not in given or _is_zero(made)
     hidden = sorted({"num_workers", "pin_memory"} & (made.possible - made.settings.keys()))
     if hidden:
         yield RULE.skip(made.call, f"{' and '.join(hidden)} may already be set through the unpacked keyword arguments")
@@ -134,7 +134,35 @@ def _pinned(script: Script, made: LoaderCall, uses: tuple[Iteration, ...]) -> Fi
     if (reason := told_apart(script, made, uses)) is not None:
         return RULE.skip(made.call, reason)
     edits = _add(script, made, "pin_memory", "pin_memory()")
+    if _is_all(script):
+        if not _on_cuda(uses):
+            return RULE.skip(made.call, "no pinned memory: for that alone the file would have to import autoaccel")
+        edits = (AddArguments(made.call, (("pin_memory", Code("True")),)),)
     return RULE.finding(made.call, "batches are not loaded into pinned memory", *edits, tier=Tier.EXACT)
+
+
+def _is_all(script: Script) -> bool:
+    """Whether pinned memory is all that a file has to gain: it makes loaders, with workers, and uses none."""
+    chosen = all("num_workers" in made.settings and not _is_zero(made) for made in loader_calls(script))
+    return bool(script.import_runtime) and chosen and not loader_loops(script) and ".backward(" not in script.text
+
+
+def _is_zero(made: LoaderCall) -> bool:
+    workers = made.settings.get("num_workers")
+    return isinstance(workers, ast.Constant) and not workers.value and made.writes("num_workers")
+
+
+def _on_cuda(uses: tuple[Iteration, ...]) -> bool:
+    """Whether all loops plainly move their batches to CUDA: `.cuda()`, `.to("cuda")`."""
+    moves = [[each for each in transfers(use.script) if each.site is use.node] for use in uses]
+    return bool(moves) and all(made and all(_is_cuda(each) for each in made) for made in moves)
+
+
+def _is_cuda(transfer: BatchTransfer) -> bool:
+    device = transfer.device
+    if device is None:
+        return transfer.method == "cuda"
+    return isinstance(device, ast.Constant) and isinstance(device.value, str) and device.value.startswith("cuda")
 
 
 def _with_workers(script: Script, made: LoaderCall, sources: tuple[Value, ...]) -> Finding:
