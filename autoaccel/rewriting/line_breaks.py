@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 import io
 import itertools
+import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -118,7 +119,7 @@ class Formatter:
             return alone and not any(indent + len(_text([*head, *body[: s + 1]])) <= self.width for s, _ in splits)
         highest = max(delimiters)
         count = delimiters.count(highest)
-        if count > 1 or (highest == _COMMA and head[-1].text == "="):
+        if count > 1 or highest == _COMMA:
             return True
         if highest == _DOT:
             return False
@@ -325,7 +326,8 @@ def laid_out(before: Places, after: str) -> str:
     changed = [each for each in _statements(places) if each.text not in known]
     if formatter is None:
         crowded = _crowded(tree) if "\t" not in after else set()
-        changed = [each for each in changed if each.first in crowded]
+        longest = max(before.widest, *map(len, before.lines)) if "\t" not in after else sys.maxsize
+        changed = [each for each in changed if each.first in crowded or _width(each.text) > longest]
     lines = raw_lines(after)
     for each in sorted(changed, key=lambda statement: statement.first, reverse=True):
         made = _laid_out(each, formatter or Formatter(before.widest))
@@ -335,6 +337,11 @@ def laid_out(before: Places, after: str) -> str:
     text = "".join(lines)
     text = text if ast.dump(ast.parse(text)) == ast.dump(tree) else after
     return text if formatter else _with_comments_in_line(before, Places(text, ast.parse(text)))
+
+
+def _width(statement: str) -> int:
+    """The width of its first line; 0 where there may be a comment, which need not be kept within bounds."""
+    return 0 if "#" in statement else len(statement.partition("\n")[0])
 
 
 def _crowded(tree: ast.Module) -> set[int]:

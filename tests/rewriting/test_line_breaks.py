@@ -207,3 +207,16 @@ def test_calls_beside_one_another_get_a_line_for_each_argument() -> None:
 )
 """
     assert laid_out(places(before), after) == expected
+
+
+def test_no_line_gets_longer_than_those_of_the_file() -> None:
+    header = "for index, (images, labels) in enumerate(zip(loader_of_the_pictures, loader_of_the_labels)):\n"
+    body = "    pass\n"
+    after = header.replace("loader_of_the_pictures", "accel.prefetch(loader_of_the_pictures, device, move=(0,))")
+    expected = """for index, (images, labels) in enumerate(
+    zip(accel.prefetch(loader_of_the_pictures, device, move=(0,)), loader_of_the_labels)
+):
+"""
+    assert laid_out(places(header + body), after + body) == expected + body
+    wide = f"x = {'1 + ' * 40}1\n"
+    assert laid_out(places(wide + header + body), wide + after + body) == wide + after + body
