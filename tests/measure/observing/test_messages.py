@@ -14,6 +14,7 @@ from autoaccel.measure.observing.run_record import (
     Loss,
     Pass,
     RunRecord,
+    Written,
 )
 
 
@@ -47,7 +48,7 @@ def test_every_field_of_a_record_arrives() -> None:
     record = RunRecord(
         FAILED,
         failure=Failure("ValueError", "no", "train.py:3", "Traceback"),
-        losses=(Loss("0x1p+0", 1.0, 0), Loss("abc", None, 1), Loss("inf", math.inf, 2)),
+        losses=(Loss("0x1p+0", 1.0, 0, "/train.py:8"), Loss("abc", None, 1), Loss("inf", math.inf, 2)),
         steps=3,
         backwards=4,
         skipped_steps=1,
@@ -59,6 +60,7 @@ def test_every_field_of_a_record_arrives() -> None:
         printed=("a", "\x00\ufffd"),
         marks={"a backward ran inside an autocast region": 2},
         decisions=(Decision("amp", "off", "this CPU"),),
+        written=(Written("/net.pt", "/train.py:9", ("weight: torch.float64 of 3",)),),
         files=("/train.py",),
         reached={"/train.py": (1, 2)},
         seconds=1.0,
