@@ -55,8 +55,8 @@ def tune(
     """Rewrite SCRIPT, and what it imports of its project, by the rules that pay on this machine.
 
     Changes are verified first; those that train the same are timed together, each by itself and all but each; those
-    that win are timed once more, and written. What was left out and why stands in .autoaccel/tune.json, which `rewrite`
-    heeds on the same machine. What follows `--` are the script's own arguments.
+    that win are timed twice more, and written if they win each time. What was left out and why stands in
+    .autoaccel/tune.json, which `rewrite` heeds on the same machine. What follows `--` are the script's own arguments.
     """
     from autoaccel.cli import verify
     from autoaccel.measure.changes import Rewrites
