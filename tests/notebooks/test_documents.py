@@ -137,6 +137,11 @@ def test_only_python_is_read(metadata: dict[str, Any], is_read: bool) -> None:
     assert bool(decode(written("x = 1", metadata=metadata)).text) is is_read
 
 
+def test_modules_are_not_what_unknown_code_changes() -> None:
+    source = decode(written("import torch\nfrom torch import nn", "%timeit torch.relu(f(nn, x))"))
+    assert "get_ipython(f, nn, x)" in source.text
+
+
 def test_cells_are_numbered_as_people_count_them() -> None:
     data = {
         "cells": [{"cell_type": "markdown", "source": "x"}, *[{"cell_type": "code", "source": s} for s in ("", "a")]]

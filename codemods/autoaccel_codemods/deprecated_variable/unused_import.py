@@ -46,6 +46,8 @@ def _problem(script: Script, statement: ast.ImportFrom, local: str) -> str | Non
         return "the block around it needs a statement"
     if public and script.path is not None and script.path.name == "__init__.py":
         return "a package offers it to others"
+    if public and script.is_notebook:
+        return "cells that are yet to be written may use it"
     texts = (each for each in script.find(ast.Constant) if isinstance(each.value, str) and local in each.value)
     if any(names_a_type(script, each) for each in texts):
         return "an annotation names it"
