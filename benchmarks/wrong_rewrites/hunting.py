@@ -147,6 +147,8 @@ class Hunt:
                 return made.exact != case.texts
             case "disabled":
                 return made.default != case.texts
+            case "early":
+                return "accel.prefetch" in str(made.default)
             case "scaled":
                 return made.default != made.exact
             case "bfloat16":

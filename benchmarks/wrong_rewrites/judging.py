@@ -12,6 +12,7 @@ from benchmarks.wrong_rewrites.running import (
     CAPTURED,
     CHANNELS_LAST,
     DISABLED,
+    EARLY,
     FUSED,
     LOW,
     MOVED,
@@ -112,7 +113,7 @@ def judge(condition: Condition, plain: Record, other: Record, vector: Mapping[st
     elif condition == AHEAD and draws(vector):
         compare = ended
     else:
-        assert condition in (MOVED, SCALED, DISABLED, AHEAD, CAPTURED)
+        assert condition in (MOVED, SCALED, DISABLED, EARLY, AHEAD, CAPTURED)
         compare = strict
     what = compare(plain, other)
     return Find(condition.name, what) if what else None

@@ -29,12 +29,14 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from autoaccel import runtime
 from autoaccel.measure.observing import host_prefetch, invariants, rehearsal
 from autoaccel.measure.observing import observation as observing
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, SCALER, WORKERS, Request
 from autoaccel.measure.observing.request import FUSED as FUSED_KERNELS
 from benchmarks.public_scripts import observe
+from benchmarks.wrong_rewrites.fetching import FetchedAhead
 
 Texts = Mapping[str, str]
 """The files of a program by path; the one that is run is `main.py`."""
@@ -65,13 +67,16 @@ LOW = Condition("bfloat16", (PREFETCH,), {"AUTOACCEL_AMP_DTYPE": "bfloat16"})
 FUSED = Condition("fused", (PREFETCH, FUSED_KERNELS))
 # Convolutions over pictures whose channels lie side by side, which round otherwise.
 CHANNELS_LAST = Condition("channels last", (PREFETCH,), {"AUTOACCEL_CHANNELS_LAST": "on"})
+# Batches are fetched one step early, where that draws no random numbers.
+EARLY = Condition("early", (PREFETCH,))
 # Processes: slow, for a sample of the programs.
 AHEAD = Condition("ahead", (PREFETCH, WORKERS), {}, 30.0)
 CAPTURED = Condition("captured", (COMPILE,), {}, 120.0)
 TRACED = Condition("traced", (COMPILE,), {"AUTOACCEL_COMPILE_MODE": "aot_eager"}, 120.0)
 
 CONDITIONS = {
-    each.name: each for each in (PLAIN, DISABLED, MOVED, SCALED, LOW, FUSED, CHANNELS_LAST, AHEAD, CAPTURED, TRACED)
+    each.name: each
+    for each in (PLAIN, DISABLED, MOVED, SCALED, EARLY, LOW, FUSED, CHANNELS_LAST, AHEAD, CAPTURED, TRACED)
 }
 
 
@@ -191,6 +196,8 @@ class _Observer:
         self._rehearsal = observing.Observation(Request("main.py", rehearse=condition.rehearse), Exchange(folder), 0.0)
         if condition.rehearse:
             rehearsal.install(self._rehearsal)
+        if condition is EARLY:
+            vars(runtime)["prefetch"] = FetchedAhead
         os.environ.update(condition.environment)
         self._seen = observe.Observation(1 << 60, "step")
         observe.install(self._seen)

@@ -140,9 +140,9 @@ def _dataset(builder: Builder, kind: str, form: str, inputs: str) -> str:
             placed = routed(builder, "dataset move", "place_tensor", ("tensor",))
             body.append(f"x = {placed}(x)")
         case "mutable":
-            init.append("self.scale = 1.0")
+            init += ["self.scale = 1.0", "self.options = {'scale': 1.0}"]
             if is_float:
-                body.append("x = x * self.scale")
+                body.append("x = x * self.scale * self.options['scale']")
         case "cached":
             init.append("self.cache = {}")
             body += [

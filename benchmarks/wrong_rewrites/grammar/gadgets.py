@@ -219,10 +219,20 @@ def _looked_at(builder: Builder, to: Additions) -> None:
         else:
             to.stepped.append("$loader.sampler.update(3 + int(loss.item() > 0), loss.item())")
     if dataset == "mutable":
-        if builder.pick("dataset update", "step", "epoch") == "step":
-            to.stepped.append("$loader.dataset.scale *= 0.9")
-        else:
-            to.end.append("$loader.dataset.scale *= 0.9")
+        match builder.pick("dataset update", "step", "epoch", "part", "object", "names"):
+            case "epoch":
+                to.end.append("$loader.dataset.scale *= 0.9")
+            case "part":
+                builder.program.define(
+                    "fade", "def fade(data):\n    options = data.options\n    options['scale'] *= 0.9"
+                )
+                to.stepped.append(f"{routed(builder, 'fade', 'fade', ('data',))}($loader.dataset)")
+            case "object":
+                to.stepped.append("object.__setattr__($loader.dataset, 'scale', $loader.dataset.scale * 0.9)")
+            case "names":
+                to.stepped.append("vars($loader.dataset).update(scale=$loader.dataset.scale * 0.9)")
+            case _:
+                to.stepped.append("$loader.dataset.scale *= 0.9")
     if dataset == "shared list":
         to.end.append("print(len(SEEN), SEEN[-3:])")
     if dataset == "counting":
