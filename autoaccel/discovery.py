@@ -34,12 +34,13 @@ class FileFilter:
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
     """Files in order, each once; folders in which there was none; paths that are no use, with the reason; links that
-    were not followed, because they lead out of the folder that was asked for."""
+    were not followed, because they lead out of the folder that was asked for; and which of the files were named."""
 
     files: tuple[Path, ...]
     barren: tuple[Path, ...]
     problems: tuple[str, ...]
     links: tuple[Path, ...] = ()
+    named: frozenset[Path] = frozenset()
 
 
 def find(paths: Sequence[Path], scope_of: Callable[[str], FileFilter] = lambda _: FileFilter()) -> FoundFiles:
@@ -48,7 +49,7 @@ def find(paths: Sequence[Path], scope_of: Callable[[str], FileFilter] = lambda _
     `scope_of` is asked about the absolute name of every folder that is entered. Raises `PatternError`.
     """
     files: dict[str, Path] = {}  # by what they are, so that a link and its target are one file
-    barren = []
+    barren, named = [], set[Path]()
     problems: list[str] = []
     walk = _Walk(scope_of, problems)
     for path in paths:
@@ -67,13 +68,13 @@ def find(paths: Sequence[Path], scope_of: Callable[[str], FileFilter] = lambda _
             if not within and len(problems) == before:
                 barren.append(path)
         elif is_file:
-            files.setdefault(walk.itself(os.path.abspath(path)), path)
+            named.add(files.setdefault(walk.itself(os.path.abspath(path)), path))
         elif exists:
             problems.append(f"{path}: not a regular file; `-` reads stdin")
         else:
             problems.append(f"{path}: no such file or folder")
     left = {shown: None for real, shown in walk.links if real not in files}
-    return FoundFiles(tuple(files.values()), tuple(barren), tuple(problems), tuple(left))
+    return FoundFiles(tuple(files.values()), tuple(barren), tuple(problems), tuple(left), frozenset(named))
 
 
 def is_forced_out(path: Path, scope_of: Callable[[str], FileFilter]) -> bool:

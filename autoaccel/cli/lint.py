@@ -96,7 +96,13 @@ def lint(
         cache = None if no_cache else _cache(cache_dir, found.files, configuration, speaker, changes=changes)
         with Progress(len(found.files), speaker) as progress:
             reports = inspection.inspect(
-                found.files, configuration, changes=changes, jobs=jobs, cache=cache, progress=progress
+                found.files,
+                configuration,
+                named=found.named,
+                changes=changes,
+                jobs=jobs,
+                cache=cache,
+                progress=progress,
             )
     reports = in_order(reports)
     context = reporting.context(texts, problems)
@@ -110,9 +116,10 @@ def _lint_stdin(name: Path, configuration: Configuration, texts: dict[str, sourc
     from autoaccel.analysis import Project
 
     data = sys.stdin.buffer.read()
-    report = inspection.inspect_data(
-        data, name, configuration.rules_for(name), configuration.tier_for(name), Project(), changes=changes
-    )
+    rules = configuration.rules_for(name)
+    report = inspection.syntax_report(data, name)
+    if not report.failures and inspection.speaks_to(name, data, rules):
+        report = inspection.inspect_data(data, name, rules, configuration.tier_for(name), Project(), changes=changes)
     if not report.failures:
         texts[str(name)] = notebooks.decode(data, name)
     return report

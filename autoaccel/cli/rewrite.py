@@ -28,7 +28,7 @@ from autoaccel.cli.options import (
 )
 from autoaccel.cli.progress import Progress
 from autoaccel.cli.terminal import Terminal, colour_diff
-from autoaccel.jobs import conversion, undoing
+from autoaccel.jobs import conversion, inspection, undoing
 from autoaccel.jobs.conversion import Rewritten
 from autoaccel.jobs.undoing import Written
 from autoaccel.reports import diff as diffs
@@ -37,6 +37,7 @@ from autoaccel.reports import rewritten
 if TYPE_CHECKING:
     from autoaccel.analysis import Project
     from autoaccel.config import Configuration
+    from autoaccel.discovery import FoundFiles
     from autoaccel.rewriting.engine import Result
 
 DONE, PENDING, FAILED = 0, 1, 2
@@ -153,7 +154,7 @@ def rewrite(
     destinations = {} if output is None else {path: _destination(path, paths, output) for path in found.files}
     _check_collisions(destinations)
     this = run(configuration, base=common_base(found.files), destinations=destinations)
-    status = rewrite_files(_outcomes(found.files, jobs, this), this)
+    status = rewrite_files(_outcomes(found, jobs, this), this)
     return FAILED if found.problems else status
 
 
@@ -269,7 +270,12 @@ def _rewrite_stdin(name: Path | None, run: Run) -> int:
     is_excluded = inputs.is_excluded_stdin(name, run.configuration)
     done = None
     if not is_excluded:
-        done = _done(conversion.attempt(path, lambda: notebooks.decode(data, path), run.configuration, Project()), run)
+        wrong = inspection.syntax_report(data, path).failures
+        if wrong:
+            outcome: conversion.Outcome = conversion.Refused(path, tuple(each.message for each in wrong))
+        else:
+            outcome = conversion.attempt(path, lambda: notebooks.decode(data, path), run.configuration, Project())
+        done = _done(outcome, run)
     if done is None:
         if run.destination(path) == STDIN and not run.mode.previews:
             run.terminal.product(data)
@@ -288,11 +294,14 @@ def _rewrite_verified(script: Path, arguments: tuple[str, ...], run: Callable[..
     return rewrite_files(outcomes, run(base=common_base([outcome.path for outcome in outcomes])))
 
 
-def _outcomes(files: Sequence[Path], jobs: int | None, run: Run) -> Iterable[conversion.Outcome]:
+def _outcomes(found: FoundFiles, jobs: int | None, run: Run) -> Iterable[conversion.Outcome]:
+    files = found.files
     if run.chooser is None:
         texts = run.mode.vendor or run.mode.output is not None
         with Progress(len(files), run.terminal) as progress:
-            return conversion.rewrite_files(files, run.configuration, texts=texts, jobs=jobs, progress=progress)
+            return conversion.rewrite_files(
+                files, run.configuration, texts=texts, named=found.named, jobs=jobs, progress=progress
+            )
     from autoaccel.analysis import Project
 
     project = Project(files)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -52,10 +52,12 @@ def rewrite_files(
     configuration: Configuration,
     *,
     texts: bool,
+    named: Container[Path] = (),
     jobs: int | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[Outcome]:
-    """What becomes of each file. `texts`: whether those of unchanged files are wanted, too."""
+    """What becomes of each file. `texts`: whether those of unchanged files are wanted, too. Files that are `named` are
+    parsed even where no rule has anything to say about them."""
     from autoaccel.analysis.files import Files
     from autoaccel.jobs import pool
     from autoaccel.rewriting.engine import Result
@@ -64,7 +66,12 @@ def rewrite_files(
     concerned = []
     for path in files:
         try:
-            if texts or inspection.speaks_to(path, sources.data(path), configuration.rules_for(path)):
+            data = sources.data(path)
+            concerns = inspection.speaks_to(path, data, configuration.rules_for(path))
+            wrong = () if concerns or path not in named else inspection.syntax_report(data, path).failures
+            if wrong:
+                outcomes[path] = Refused(path, tuple(each.message for each in wrong))
+            elif texts or concerns:
                 concerned.append(path)
             else:
                 outcomes[path] = Rewritten(path, _NOTHING, Result(path, "", ""))

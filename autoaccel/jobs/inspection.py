@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -46,12 +46,14 @@ def inspect(
     files: Sequence[Path],
     configuration: Configuration,
     *,
+    named: Container[Path] = (),
     changes: bool = False,
     jobs: int | None = None,
     cache: Cache | None = None,
     progress: Callable[[int], None] = lambda _: None,
 ) -> list[Report]:
-    """Report on files. With `changes` findings come with the edits that mend them.
+    """Report on files. With `changes` findings come with the edits that mend them. Files that are `named` are parsed
+    even where no rule has anything to say about them: nobody shall be told that a file is clean which is none.
 
     `jobs` is the number of processes; automatic by default. What `cache` knows is not asked again.
     `progress` hears how many more files are done.
@@ -63,12 +65,13 @@ def inspect(
         cache.attach(shared)
     for path in files:
         try:
-            silent = _is_silent(path, sources.data(path), configuration, cache)
+            data = sources.data(path)
+            silent = _is_silent(path, data, configuration, cache)
         except sources.SourceError as error:
             reports[path] = Report(str(path), failures=(Failure(str(error), code="unreadable"),))
             continue
         if silent:
-            reports[path] = Report(str(path))
+            reports[path] = _parsed(path, data, configuration, cache) if path in named else Report(str(path))
         else:
             concerned.append(path)
     if cache is not None:
@@ -104,6 +107,30 @@ def _is_silent(path: Path, data: bytes, configuration: Configuration, cache: Cac
         return False
     cache.remember_silent(path, choice)
     return True
+
+
+def _parsed(path: Path, data: bytes, configuration: Configuration, cache: Cache | None) -> Report:
+    """What is to be said about a file on which no rule has a word: at most that it cannot be parsed."""
+    choice = f"{configuration.choice_for(path)!r} parsed"
+    if cache is not None and cache.is_silent(path, choice):
+        return Report(str(path))
+    report = syntax_report(data, path)
+    if cache is not None and not report.failures:
+        cache.remember_silent(path, choice)
+    return report
+
+
+def syntax_report(data: bytes, path: Path) -> Report:
+    """A report on the syntax alone."""
+    from autoaccel.rewriting import engine, linting
+
+    try:
+        engine.check_syntax(notebooks.decode(data, path).text, path)
+    except engine.RewriteError as error:
+        return Report(str(path), failures=(linting.failure(error),))
+    except sources.SourceError as error:
+        return Report(str(path), failures=(Failure(str(error), code="unreadable"),))
+    return Report(str(path))
 
 
 def speaks_to(path: Path, data: bytes, rules: Iterable[Rule]) -> bool:

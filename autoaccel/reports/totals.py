@@ -43,7 +43,8 @@ def summary(reports: Sequence[Report], *, verbose: bool) -> Iterator[str]:
         what = click.style(f"Found {counted(len(found), 'finding')} in {files} ({tiers}).", bold=True)
         yield what + _advice(len(found), sum(bool(each.fix) for each in found))
     elif looked_at:
-        yield f"All clean: {counted(looked_at, 'file')} looked at."
+        files = counted(looked_at, "file")
+        yield f"Nothing found in {files}." if failed else f"All clean: {files} looked at."
     if suppressed := sum(report.suppressed for report in reports):
         yield f"{counted(suppressed, 'finding')} suppressed by comments."
     skipped = sum(len(report.skipped) for report in reports)

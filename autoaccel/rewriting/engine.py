@@ -7,9 +7,10 @@ when there is something to change.
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import sys
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -76,16 +77,18 @@ class Result:
 class RewriteError(Exception):
     """One script cannot be rewritten; the message is one line that names the place and the rule that is to blame."""
 
-    def __init__(self, message: str, line: int = 1, column: int = 1) -> None:
+    def __init__(self, message: str, line: int = 1, column: int = 1, code: str = "") -> None:
         super().__init__(message)
         self.line = line
         self.column = column
+        self.code = code or "internal-error"
+        """What reports call it in the place of a rule's code."""
 
     @property
     def defect(self) -> str:
         """Where the defect is, if it is one of the tool or of a rule: what cannot be parsed is no defect of ours."""
         cause = self.__cause__
-        if cause is None or isinstance(cause, SyntaxError):
+        if cause is None or self.code != "internal-error":
             return ""
         import traceback
 
@@ -107,26 +110,60 @@ def analyse(
     """
     from autoaccel.analysis import load
 
-    name = path or "<text>"
-    try:
+    with _telling_of_syntax(text, path):
         script = load(text, None if path is None else Path(os.path.abspath(path)), project)
-    except SyntaxError as error:
-        line = error.lineno or 1
-        raise RewriteError(f"{name}:{line}: cannot parse: {error.msg}", line, error.offset or 1) from error
-    except (ValueError, RecursionError, MemoryError) as error:
-        # Python before 3.11.4 raises ValueError for null bytes: no defect of the tool, so without a cause.
-        cause = None if "\0" in text else error
-        raise RewriteError(f"{name}: cannot parse: {error}") from cause
-    places = Places(
-        text, script.tree, script.syntax_index.parent, partial(_layout, script.path, script.project.consulted)
-    )
+    try:
+        with _high_stack(path):
+            layout = partial(_layout, script.path, script.project.consulted)
+            places = Places(text, script.tree, script.syntax_index.parent, layout)
+            return _run_rules(script, path, places, rules, tier)
+    finally:
+        script.release()
+
+
+@contextlib.contextmanager
+def _high_stack(path: Path | None) -> Iterator[None]:
+    """Room for deep syntax trees. Raises `RewriteError` where it is not enough."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _FRAMES))
     try:
-        return _run_rules(script, path, places, rules, tier)
+        yield
+    except RecursionError as error:
+        raise _too_deep(path) from error
     finally:
         sys.setrecursionlimit(limit)
-        script.release()
+
+
+def _too_deep(path: Path | None) -> RewriteError:
+    return RewriteError(f"{path or '<text>'}: left alone, it is nested too deeply to be analysed", code="too-deep")
+
+
+def check_syntax(text: str, path: Path | None) -> None:
+    """Raises `RewriteError` for a text that cannot be parsed."""
+    with _telling_of_syntax(text, path):
+        ast.parse(text)
+
+
+@contextlib.contextmanager
+def _telling_of_syntax(text: str, path: Path | None) -> Iterator[None]:
+    """What is wrong with a text that cannot be parsed, as `RewriteError`."""
+    name = path or "<text>"
+    try:
+        yield
+    except SyntaxError as error:
+        from autoaccel.rewriting.newer_syntax import needed
+
+        line, version = error.lineno or 1, needed(text, error.msg)
+        problem = f"cannot parse: {error.msg}"
+        if version is not None:
+            problem = f"needs autoaccel under Python {version[0]}.{version[1]} or newer, as the script does"
+        raise RewriteError(f"{name}:{line}: {problem}", line, error.offset or 1, "invalid-syntax") from error
+    except (RecursionError, MemoryError) as error:
+        raise _too_deep(path) from error
+    except ValueError as error:
+        # Python before 3.11.4 raises it for null bytes, which are no defect of the tool.
+        code = "invalid-syntax" if "\0" in text else ""
+        raise RewriteError(f"{name}: cannot parse: {error}", code=code) from error
 
 
 def _run_rules(script: Script, path: Path | None, places: Places, rules: Sequence[Rule], tier: Tier) -> Analysis:
@@ -200,7 +237,8 @@ def apply(analysis: Analysis, findings: Sequence[Finding]) -> str:
         from autoaccel.rewriting.apply import apply as carry_out
         from autoaccel.rewriting.line_breaks import laid_out
 
-        after = laid_out(analysis.places, carry_out(analysis.places, chosen))
+        with _high_stack(analysis.path):
+            after = laid_out(analysis.places, carry_out(analysis.places, chosen))
     return comments.edit(analysis.places, after, chosen)
 
 
@@ -221,6 +259,8 @@ def rewrite(
         return Result(path, text, text)
     try:
         return _rewrite(text, path, rules, tier, project, accept)
+    except RecursionError:
+        return Result(path, text, text, errors=(str(_too_deep(path)),))
     except RewriteError as error:
         return Result(path, text, text, errors=(str(error),), traceback=error.defect)
 

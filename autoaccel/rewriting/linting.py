@@ -43,7 +43,7 @@ def lint(
         analysis = engine.analyse(text, path, rules, tier=tier, project=project)
         found = _recorded(analysis, changes=changes)
     except engine.RewriteError as error:
-        return Report(name, failures=(_failure(error),))
+        return Report(name, failures=(failure(error),))
     return Report(
         name,
         tuple(in_order(found)),
@@ -52,9 +52,8 @@ def lint(
     )
 
 
-def _failure(error: RewriteError) -> Failure:
-    code = "internal-error" if error.defect else "invalid-syntax"
-    return Failure(str(error), error.line, error.column, error.defect, code)
+def failure(error: RewriteError) -> Failure:
+    return Failure(str(error), error.line, error.column, error.defect, error.code)
 
 
 def _recorded(analysis: Analysis, *, changes: bool) -> list[Record]:
@@ -82,7 +81,7 @@ def _concrete(analysis: Analysis) -> Concrete | None:
 
     try:
         return Concrete(analysis.places)
-    except CannotApplyError:
+    except (CannotApplyError, RecursionError):
         return None
 
 
@@ -95,7 +94,7 @@ def _changes(finding: Finding, places: Places, concrete: Concrete | None) -> tup
     try:
         after = concrete.edited(chosen) if coded and concrete else places.text
         return text_edits(places.text, comments.edit(places, after, chosen))
-    except CannotApplyError:
+    except (CannotApplyError, RecursionError):
         return ()
 
 

@@ -88,7 +88,7 @@ class Failure:
     traceback: str = ""
     """Where the defect is, if it is a defect of the tool or of a rule."""
     code: str = "unreadable"
-    """What reports call it in the place of a rule's code; also `invalid-syntax` and `internal-error`."""
+    """What reports call it in the place of a rule's code; also `invalid-syntax`, `too-deep` and `internal-error`."""
 
 
 @dataclass(frozen=True, slots=True)

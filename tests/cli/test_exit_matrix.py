@@ -24,6 +24,7 @@ FILES = {
     "declined.py": b"import torch\nx = slow(*y)\n",
     "suppressed.py": b"import torch\nx = slow(1)  # autoaccel: ignore[AA190] measured\n",
     "broken.py": b"import torch\nx = slow(1\n",
+    "off.py": b"x = (\n",
     "latin.py": b"import torch\nx = slow('\xe9')\n",
     "excluded/slow.py": SLOW,
     "notes/todo.txt": b"",
@@ -63,6 +64,7 @@ suppressed.py                       | 0 nothing  | 0 nothing        | 0 nothing 
 slow.py                             | 1 findings | 0 findings       | 0 nothing | 1 patch        | 1 nothing       | 1 report  | 2 nothing | 0 choice  | 0 table   | 1 findings | 0 rewritten
 slow.py clean.py                    | 1 findings | 0 findings       | 0 nothing | 1 patch        | 1 nothing       | 1 report  | 2 nothing | 0 choice  | 2 nothing | ·          | ·
 broken.py                           | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 2 nothing  | 2 as it came
+off.py                              | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 2 nothing  | 2 as it came
 latin.py                            | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 2 nothing  | 2 as it came
 unreadable.py                       | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | ·          | ·
 missing.py                          | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | ·          | ·

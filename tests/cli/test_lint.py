@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -331,3 +332,62 @@ def test_reader_that_leaves(train: Path) -> None:
     with os.fdopen(writer, "wb") as stream:
         done = _process(["-q", "train.py"], train.parent, stdout=stream)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+DEEP = f"import torch\nx = slow(1)\ny = {'-' * 20_000}1\n"
+
+
+@pytest.mark.parametrize("command", ["lint", "rewrite"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(
+            "import torch\ntype X = slow(1)\n", "train.py:2: needs autoaccel under Python 3.12 or newer", id="3.12"
+        ),
+        pytest.param(
+            "def f[T](x):\n    slow(x)\n", "train.py:1: needs autoaccel under Python 3.12 or newer", id="types"
+        ),
+        pytest.param('slow(f"{d["a"]}")\n', "train.py:1: needs autoaccel under Python 3.12 or newer", id="f-string"),
+        pytest.param("slow(t'{x}')\n", "train.py:1: needs autoaccel under Python 3.14 or newer", id="3.14"),
+        pytest.param("print 'slow(1)'\n", "train.py:1: cannot parse: Missing parentheses", id="2.7"),
+        pytest.param("slow(b'é')\n", "train.py:1: cannot parse: bytes can only contain ASCII", id="no Python"),
+        pytest.param(DEEP, "train.py: left alone, it is nested too deeply to be analysed", id="deep"),
+    ],
+)
+def test_what_cannot_be_read_is_said_clearly(run: Run, folder: Path, command: str, text: str, said: str) -> None:
+    version = re.search(r"Python 3\.(\d+)", said)
+    if version and sys.version_info >= (3, int(version[1])):
+        pytest.skip("this Python reads it")
+    (folder / "train.py").write_text(text)
+    result = run(command, "train.py")
+    assert result.exit_code == 2
+    assert f"error: {said}" in result.stderr
+    assert "internal error" not in result.output and "RecursionError" not in result.output
+    assert len([line for line in result.stderr.splitlines() if line.startswith("error: ")]) == 1
+
+
+def test_nesting_that_is_too_deep_is_no_internal_error(run: Run, folder: Path) -> None:
+    (folder / "train.py").write_text(DEEP)
+    (found,) = json.loads(run("lint", "--output-format", "json", "train.py").stdout)
+    assert found["code"] == "too-deep"
+
+
+@pytest.mark.parametrize("nesting", ["-" * 900 + "1", "a" + ".b()" * 400, "lambda: " * 900 + "1"])
+def test_what_is_deep_is_rewritten_all_the_same(run: Run, folder: Path, nesting: str) -> None:
+    (folder / "train.py").write_text(f"import torch\nx = slow(1)\ny = {nesting}\n")
+    assert run("rewrite", "train.py").exit_code == 0
+    assert "fast(1)" in (folder / "train.py").read_text()
+
+
+def test_a_file_that_is_named_is_parsed(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where no rule has anything to say about it; also when that was known before."""
+    monkeypatch.delenv("AUTOACCEL_NO_CACHE")
+    (folder / "off.py").write_text("x = (\n")
+    (folder / "on.py").write_text("x = 1\n")
+    for _ in range(2):
+        assert run("lint", ".").exit_code == 0, "files of a folder are looked through"
+        result = run("lint", "off.py", "on.py")
+        assert (result.exit_code, "clean" in result.stderr) == (2, False)
+        assert "error: off.py:1: cannot parse: '(' was never closed" in result.stderr
+        assert run("lint", "on.py").exit_code == 0
+    assert run("lint", "-", input="x = (\n").exit_code == 2
