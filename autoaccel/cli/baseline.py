@@ -14,6 +14,7 @@ from autoaccel import notebooks, sources
 from autoaccel.cli import inputs
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.jobs import inspection
+from autoaccel.reports.context import shown
 from autoaccel.reports.counting import counted
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def _baseline(source: sources.Source, path: Path, why: str, configuration: Confi
 
 def _tell(done: Sequence[_Silenced], speaker: Terminal) -> None:
     for each in done:
-        speaker.say(f"{each.change.path}: {counted(each.findings, 'finding')} silenced")
+        speaker.say(f"{shown(str(each.change.path))}: {counted(each.findings, 'finding')} silenced")
     findings, files = sum(each.findings for each in done), len(done)
     where = f" in {counted(files, 'file')}" if done else ""
     speaker.say(f"{counted(findings, 'finding')} silenced{where}.")

@@ -17,6 +17,7 @@ from autoaccel.config import Configuration
 from autoaccel.config import configure as configure_project
 from autoaccel.config.selection import is_empty
 from autoaccel.notebooks import is_notebook
+from autoaccel.reports.context import shown
 
 STDIN = Path("-")
 UNNAMED = Path("<stdin>")
@@ -50,7 +51,7 @@ def find(paths: Sequence[Path], configuration: Configuration, terminal: Terminal
     for path in found.barren:
         terminal.warn(f"{path}: no Python files found")
     for path in found.links:
-        terminal.say(f"{path}: not followed, it leads to {os.path.realpath(path)}")
+        terminal.say(shown(f"{path}: not followed, it leads to {os.path.realpath(path)}"))
     if found.files and all(is_empty(configuration.choice_for(path)) for path in found.files):
         terminal.warn("no rule is selected, nothing is looked for")
     return found

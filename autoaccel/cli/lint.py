@@ -14,6 +14,7 @@ from autoaccel import notebooks, sources
 from autoaccel.cli import baseline, inputs, reporting
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.cli.options import (
+    Choice,
     FilledPath,
     SourcePath,
     cache_options,
@@ -26,7 +27,7 @@ from autoaccel.cli.options import (
 )
 from autoaccel.cli.progress import Progress
 from autoaccel.cli.terminal import Terminal
-from autoaccel.config.settings import OUTPUT_FORMATS
+from autoaccel.config.settings import OUTPUT_FORMATS, TIERS
 from autoaccel.jobs import inspection
 from autoaccel.reports.formats import DEFAULT, WITH_CHANGES
 from autoaccel.reports.totals import in_order
@@ -41,10 +42,11 @@ CLEAN, FOUND, FAILED = 0, 1, 2
 
 @click.command(short_help="Report slow patterns; exit 1 if there are any.", cls=baseline.WithBaseline)
 @click.argument("paths", nargs=-1, metavar="[PATHS|-]", type=SourcePath())
-@click.option("--output-format", type=click.Choice(OUTPUT_FORMATS), help=f"Default: {DEFAULT}.")
+@click.option("--output-format", type=Choice(OUTPUT_FORMATS), help=f"Default: {DEFAULT}.")
 @click.option("--output-file", type=FilledPath(), metavar="FILE", help="Write the report there, not to stdout.")
 @click.option("--statistics", is_flag=True, help="Report how often each rule found something.")
 @click.option("--exit-zero", is_flag=True, help="Exit 0 even if there are findings.")
+@click.option("--fail-on", type=Choice(TIERS), help="Exit 1 only for findings that are at least so exact.")
 @baseline.baseline_option
 @settled(rule_options, file_options, configuration_options, jobs_option, cache_options, output_options)
 def lint(
@@ -53,6 +55,7 @@ def lint(
     output_file: Path | None,
     statistics: bool,
     exit_zero: bool,
+    fail_on: str | None,
     add_ignore: str | None,
     stdin_filename: Path | None,
     show_settings: bool,
@@ -81,6 +84,8 @@ def lint(
             raise click.UsageError("--add-ignore silences what is found; there is nothing left to report")
         return baseline.add(paths, add_ignore, configuration, speaker, stdin_filename)
     changes = output_format in WITH_CHANGES and not statistics
+    if exit_zero and fail_on is not None:
+        raise click.UsageError("--exit-zero fails on nothing; --fail-on says on what to fail")
     texts: dict[str, sources.Source] = {}
     problems: Sequence[str] = ()
     if inputs.is_excluded_stdin(stdin_filename, configuration):
@@ -109,7 +114,8 @@ def lint(
     text = reporting.rendered(reports, context, output_format, numbers=statistics)
     delivered = reporting.deliver(text, output_format, output_file, speaker)
     done = reporting.tell(reports, speaker) and delivered and not problems
-    return _status(reports, failed=not done, exit_zero=exit_zero)
+    failing = () if exit_zero else TIERS[: TIERS.index(fail_on) + 1] if fail_on else None
+    return _status(reports, failed=not done, failing=failing)
 
 
 def _lint_stdin(name: Path, configuration: Configuration, texts: dict[str, sources.Source], *, changes: bool) -> Report:
@@ -143,7 +149,9 @@ def _cache(
     return Cache(folder, root, files, changes=changes)
 
 
-def _status(reports: Sequence[Report], *, failed: bool, exit_zero: bool) -> int:
+def _status(reports: Sequence[Report], *, failed: bool, failing: Sequence[str] | None) -> int:
+    """`failing` are the tiers whose findings count; None for all, those that have to be asked for as well."""
     if failed:
         return FAILED
-    return FOUND if any(report.findings for report in reports) and not exit_zero else CLEAN
+    tiers = {each.tier for report in reports for each in report.findings}
+    return FOUND if (tiers if failing is None else tiers.intersection(failing)) else CLEAN

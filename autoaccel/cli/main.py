@@ -19,6 +19,7 @@ from autoaccel import __version__
 from autoaccel.cli.terminal import terminal
 from autoaccel.config import ConfigError
 from autoaccel.defects import describe
+from autoaccel.reports.context import shown
 from autoaccel.sources import SourceError
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -74,7 +75,7 @@ class Commands(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return BROKEN_PIPE
         except (ConfigError, SourceError) as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(shown(str(error))) from error
         except (click.ClickException, click.Abort, click.exceptions.Exit, KeyboardInterrupt):
             raise
         except Exception as error:
@@ -101,7 +102,7 @@ class Commands(click.Group):
             error.show()
             status = FAILED
         except click.ClickException as error:
-            terminal("auto").fail(error.format_message())
+            terminal("auto").fail(error.format_message(), lines=True)
             status = FAILED
         sys.exit(int(status or 0))
 

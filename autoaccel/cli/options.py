@@ -38,6 +38,18 @@ class SourcePath(FilledPath):
         super().__init__(allow_dash=True)
 
 
+class Choice(click.Choice[str]):
+    """One of several words; what was probably meant is said of others."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            from autoaccel.config import did_you_mean
+
+            return self.fail(error.message.removesuffix(".") + did_you_mean(str(value), self.choices), param, ctx)
+
+
 def selectors(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     """`--select AA101,AA2 --select prefetch` as one tuple."""
     parts = tuple(part.strip() for item in value for part in item.split(",") if part.strip())
@@ -70,7 +82,7 @@ rule_options = together(
     click.option("--ignore", multiple=True, callback=selectors, metavar="RULES", help="Leave these out."),
     click.option("--extend-select", multiple=True, callback=selectors, metavar="RULES",
                  help="Apply these too (opt-in rules by code or name)."),
-    click.option("--tier", type=click.Choice(TIERS), help="How exact rewrites must be. Default: numerics."),
+    click.option("--tier", type=Choice(TIERS), help="How exact rewrites must be. Default: numerics."),
 )  # fmt: skip
 """Which rules are applied."""
 
@@ -96,7 +108,7 @@ configuration_options = together(
 """Which configuration governs the files."""
 
 output_options = together(
-    click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto",
+    click.option("--color", type=Choice(["auto", "always", "never"]), default="auto",
                  help="Default: NO_COLOR, FORCE_COLOR, then whether it is a terminal."),
     click.option("-q", "--quiet", is_flag=True, help="No summary."),
     click.option("-v", "--verbose", is_flag=True, callback=remember_verbose,

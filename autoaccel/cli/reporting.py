@@ -145,7 +145,7 @@ def tell(reports: Sequence[Report], speaker: Terminal) -> bool:
         for failure in report.failures:
             speaker.fail(failure.message)
             if failure.traceback and speaker.verbose:
-                speaker.fail(failure.traceback)
+                speaker.fail(failure.traceback, lines=True)
     for line in totals.summary(reports, verbose=speaker.verbose):
         speaker.say(line)
     return not any(report.failures for report in reports)

@@ -332,7 +332,7 @@ def _tell(refused: conversion.Refused, run: Run) -> None:
     for message in refused.messages:
         run.terminal.fail(message)
     if refused.traceback and run.terminal.verbose:
-        run.terminal.fail(refused.traceback)
+        run.terminal.fail(refused.traceback, lines=True)
 
 
 def _ask(path: Path, chooser: Chooser, project: Project, run: Run, source: sources.Source) -> conversion.Accept | None:

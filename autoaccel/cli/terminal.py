@@ -9,6 +9,7 @@ from typing import TextIO
 
 import click
 
+from autoaccel.reports.context import shown
 from autoaccel.sources import SourceError
 
 
@@ -52,10 +53,12 @@ class Terminal:
             click.echo(text, err=True, color=self.colour_err)
 
     def warn(self, text: str) -> None:
-        click.echo(click.style("warning: ", fg="yellow", bold=True) + text, err=True, color=self.colour_err)
+        click.echo(click.style("warning: ", fg="yellow", bold=True) + shown(text), err=True, color=self.colour_err)
 
-    def fail(self, text: str) -> None:
-        """A line of error on stderr; never silenced."""
+    def fail(self, text: str, *, lines: bool = False) -> None:
+        """A line of error on stderr, or several; never silenced. Names in it may hold anything: nothing but text is
+        shown, and a line breaks where we break it."""
+        text = "\n".join(map(shown, text.split("\n"))) if lines else shown(text)
         click.echo(click.style("error: ", fg="red", bold=True) + text, err=True, color=self.colour_err)
 
 

@@ -15,6 +15,7 @@ from autoaccel.cli.terminal import Terminal, terminal
 from autoaccel.jobs import undoing
 from autoaccel.jobs.undoing import Record, Restored, Written
 from autoaccel.reports import diff
+from autoaccel.reports.context import shown
 from autoaccel.reports.counting import counted
 from autoaccel.sources import Source
 
@@ -131,7 +132,7 @@ def _show(restored: Restored, speaker: Terminal) -> None:
     """Lines that both sides have changed: as they are, and as they were before the rewrite."""
     for each in restored.conflicts:
         lines = [*(f"-{_decoded(line)}" for line in each.ours), *(f"+{_decoded(line)}" for line in each.theirs)]
-        speaker.fail("\n".join((f"line {each.line}:", *lines)))
+        speaker.fail("\n".join((f"line {each.line}:", *lines)), lines=True)
 
 
 def _decoded(line: bytes) -> str:
@@ -152,4 +153,4 @@ def _names(record: Record, here: Path) -> str:
 
 
 def _name(path: Path, here: Path) -> str:
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+    return shown(str(path.relative_to(here) if path.is_relative_to(here) else path))

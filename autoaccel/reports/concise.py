@@ -29,5 +29,7 @@ def left_alone(path: str, declined: Record) -> str:
 
 
 def _about(path: str, record: Record, colour: str) -> str:
-    place = click.style(f"{shown(path)}:{record.place}:", bold=True)
+    # To CI systems a line that begins with colons is a command (`::error::`).
+    name = f"./{shown(path)}" if path.startswith(":") else shown(path)
+    place = click.style(f"{name}:{record.place}:", bold=True)
     return f"{place} {click.style(f'{record.code} {record.name}', fg=colour)}"

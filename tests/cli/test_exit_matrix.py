@@ -87,6 +87,8 @@ slow.py --select AA999              | 2 nothing  | 2 nothing        | 2 nothing 
 notes --select AA999                | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | ·          | ·
 slow.py --tier opt-in               | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 2 nothing  | 2 nothing
 slow.py --frobnicate                | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 2 nothing  | 2 nothing
+slow.py --fail-on exact             | 1 findings | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 1 findings | 2 nothing
+slow.py --fail-on exat              | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 2 nothing  | 2 nothing
 slow.py --ranks 2                   | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 2 nothing  | 2 nothing
 slow.py -                           | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 1 report  | 2 nothing | 0 choice  | 2 nothing | ·          | ·
 slow.py --stdin-filename x.py       | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | ·          | ·

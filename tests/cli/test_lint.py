@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -17,7 +18,10 @@ from click.testing import Result
 
 from autoaccel.cli import reporting
 from autoaccel.config.settings import OUTPUT_FORMATS
+from autoaccel.edits import Tier
 from autoaccel.reports.formats import DEFAULT
+from autoaccel.rewriting import registry
+from tests.cli import conftest
 
 Run = Callable[..., Result]
 
@@ -391,3 +395,24 @@ def test_a_file_that_is_named_is_parsed(run: Run, folder: Path, monkeypatch: pyt
         assert "error: off.py:1: cannot parse: '(' was never closed" in result.stderr
         assert run("lint", "on.py").exit_code == 0
     assert run("lint", "-", input="x = (\n").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("tier", "option", "status"),
+    [
+        ("EXACT", "exact", 1),
+        ("EQUIVALENT", "exact", 0),
+        ("EQUIVALENT", "equivalent", 1),
+        ("NUMERICS", "equivalent", 0),
+        ("NUMERICS", "numerics", 1),
+        ("OPT_IN", "numerics", 0),
+    ],
+)
+def test_fail_on(run: Run, train: Path, monkeypatch: pytest.MonkeyPatch, tier: str, option: str, status: int) -> None:
+    rule = dataclasses.replace(conftest.FAST, tier=Tier[tier])
+    monkeypatch.setattr(registry, "rules", lambda: (rule,))
+    monkeypatch.setattr(conftest, "FAST", rule)
+    assert run("lint", "--select", "AA190", "train.py").exit_code == 1
+    result = run("lint", "--select", "AA190", "--fail-on", option, "train.py")
+    assert (result.exit_code, "AA190" in result.stdout) == (status, True)
+    assert run("lint", "--fail-on", option, "--exit-zero", "train.py").exit_code == 2

@@ -25,7 +25,7 @@ OPTIONS = {
     ],
     "lint": [
         "--add-ignore", "--cache-dir", "--color", "--config", "--exclude", "--exit-zero", "--extend-exclude",
-        "--extend-select", "--force-exclude", "--help", "--ignore", "--isolated", "--jobs", "--no-cache",
+        "--extend-select", "--fail-on", "--force-exclude", "--help", "--ignore", "--isolated", "--jobs", "--no-cache",
         "--no-force-exclude", "--no-respect-gitignore", "--output-file", "--output-format", "--quiet",
         "--respect-gitignore", "--select", "--show-settings", "--statistics", "--stdin-filename", "--tier", "--verbose",
         "-h", "-j", "-q", "-v",

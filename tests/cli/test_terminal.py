@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import click
 import pytest
+from click.testing import Result
 
 from autoaccel.cli.terminal import colour_diff, wants_colour
+
+Run = Callable[..., Result]
 
 
 class Stream(io.StringIO):
@@ -47,3 +53,31 @@ def test_colours_do_not_touch_the_text() -> None:
     coloured = colour_diff(patch)
     assert click.unstyle(coloured) == patch
     assert "\x1b[31m-c\x1b[0m\r\n" in coloured
+
+
+NASTY = "a\x1b[31m\n::error::b.py"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such names there")
+@pytest.mark.parametrize(
+    "arguments", [["lint"], ["lint", "--output-format", "concise"], ["rewrite"], ["rewrite", "--check"]]
+)
+@pytest.mark.parametrize("text", ["x = slow(1)\n", "x = slow(*y)\n", "x = slow(1\n", "# coding: klingon\n", None])
+def test_names_are_shown_and_do_nothing(run: Run, folder: Path, arguments: list[str], text: str | None) -> None:
+    """Neither to the terminal, nor to a CI system that takes lines for commands."""
+    for name in (NASTY, "::error::c.py"):
+        if text is not None:
+            (folder / name).write_text(text)
+        result = run(*arguments, "-v", name)
+        assert "\x1b" not in result.output
+        assert not any(line.lstrip().startswith("::") for line in result.output.splitlines())
+        assert name.rpartition("::")[2] in result.output
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"), [("--tier=exat", "exact"), ("--color=alway", "always"), ("--output-format=githb", "github")]
+)
+def test_what_was_meant(run: Run, folder: Path, option: str, meant: str) -> None:
+    result = run("lint", option, ".")
+    assert result.exit_code == 2
+    assert f"did you mean {meant!r}?" in result.stderr
