@@ -15,6 +15,7 @@ One text, in this order:
     plan         which findings can be applied together
     cell_limits  what edits may not do in a notebook
     apply        one LibCST transformer, one traversal
+    line_breaks  lines of edited statements, broken as the formatter of the file would break them
     check        the self-check: what a rewrite must not have done
     comments     edits of comments, on the text
     baseline     comments beside everything that is found, so that nothing more is
