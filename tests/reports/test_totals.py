@@ -27,7 +27,7 @@ def test_summary() -> None:
 def test_clean() -> None:
     assert said(Report("a.py"), Report("b.py", skipped=(sample.DECLINED,))) == ["All clean: 2 files looked at."]
     broken = Report("c.py", failures=(Failure("c.py: cannot read: no"),))
-    assert said(Report("a.py"), broken) == ["All clean: 1 file looked at.", "1 file could not be looked at."]
+    assert said(Report("a.py"), broken) == ["Nothing found in 1 file.", "1 file could not be looked at."]
     assert said(broken) == ["1 file could not be looked at."], "nothing is clean that nobody saw"
     assert said() == []
 
