@@ -77,11 +77,13 @@ def _of_torch(statement: ast.stmt) -> bool:
     return False
 
 
-@functools.lru_cache(maxsize=16)
 def cells(text: str) -> Cells | None:
     """The cells of a program, None where it is that of no notebook."""
-    if "#autoaccel[cell " not in text:
-        return None
+    return _cells(text) if "#autoaccel[cell " in text else None
+
+
+@functools.lru_cache(maxsize=16)
+def _cells(text: str) -> Cells | None:
     lines = enumerate(_NEWLINE.split(text), 1)
     markers: list[int] = []
     numbers: list[int] = []
