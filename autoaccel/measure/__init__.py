@@ -17,6 +17,7 @@ Observed runs, in processes of their own:
 
 What is compared:
     changes         what rewriting would change, one change at a time
+    distributed_changes  what `distribute` would change, one edit at a time
     versions        what lies between two versions of a script, as hunks
     observing       in the script's process: hooks, and what they saw
     verifying       whether it trains the same

@@ -17,6 +17,7 @@ One text, in this order:
     apply        one LibCST transformer, one traversal
     line_breaks  lines of edited statements, broken as the formatter of the file would break them
     check        the self-check: what a rewrite must not have done
+    newer_syntax  which Python a text needs that this one cannot read
     comments     edits of comments, on the text
     baseline     comments beside everything that is found, so that nothing more is
 

@@ -18,6 +18,7 @@ What training does:
     training          backwards, steps, losses
     loaders           passes over loaders, their batches, and datasets that draw random numbers themselves
     output            what is printed, and what the runtime decides
+    files_written     which files the script writes, and what is in them
     coverage          which files of the project took part, and which of their lines
 
 What it leaves:
@@ -30,6 +31,10 @@ What makes a run another one:
     rehearsal         the runtime does all that it does on a GPU
     invariants        what no good rewrite does, watched meanwhile
     host_prefetch     batches that are fetched ahead, without an accelerator
+
+Several processes:
+    double_precision  all in float64, so that the order of sums is no matter
+    meeting           what a rank knows of the others when it joins them
 
 Files of the user:
     guarding          what lies outside of the copy stays as it was

@@ -9,8 +9,11 @@ Its parts:
     facts                 what can be compared although numbers differ, and the words for what does
     rounding_differences  whether it is rounding that differs
     printed               the lines that they print
+    written_files         the files that they write
     seeds                 runs under several seeds
     spread                whether they lie within that of the original
     bisecting             which of many changes makes the difference
+    several_ranks         the same for several processes: `--ranks`
+    rank_differences      what differs between one process and each of several
     report                what was found
 """
