@@ -22,7 +22,6 @@ _LIBRARIES = sys.stdlib_module_names | frozenset(
     """torch torchvision numpy pandas scipy tqdm rich PIL h5py tensorboard tensorboardX tensorflow requests apex
     accelerate lightning lightning_fabric pytorch_lightning deepspeed fairscale horovod autoaccel""".split()
 )
-_WITHS = ast.With | ast.AsyncWith
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -72,9 +71,7 @@ def _made_swallows(index: SyntaxIndex, made: ast.ClassDef | _FUNCTIONS, depth: i
         ends = [each for each in made.body if isinstance(each, _FUNCTIONS) and each.name in ("__exit__", "__aexit__")]
         return not ends or any(_gives_truth(each) for each in ends)
     if any(last_name(each) in ("contextmanager", "asynccontextmanager") for each in made.decorator_list):
-        within = [item.context_expr for each in walk_scope(made) if isinstance(each, _WITHS) for item in each.items]
-        keeps = any(isinstance(each, ast.ExceptHandler | ast.Return) for each in walk_scope(made))
-        return keeps or any(not depth or may_swallow(index, each, depth - 1) for each in within)
+        return any(_hides(index, each, depth) for each in walk_scope(made))
     returned = [each.value for each in walk_scope(made) if isinstance(each, ast.Return) and each.value is not None]
     if not returned or made.decorator_list or not depth:
         return True
@@ -87,3 +84,23 @@ def _gives_truth(method: _FUNCTIONS) -> bool:
         return True
     values = [each.value for each in parts if isinstance(each, ast.Return) and each.value is not None]
     return any(not (isinstance(each, ast.Constant) and not each.value) for each in values)
+
+
+def _hides(index: SyntaxIndex, block: ast.AST, depth: int) -> bool:
+    """Whether a block of a generator keeps an exception that comes in by its `yield`."""
+    match block:
+        case ast.Try() | ast.TryStar():
+            kept = any(not isinstance(each.body[-1], ast.Raise) for each in block.handlers)
+            ways = [*block.finalbody, *(part for each in block.handlers for part in each.body)]
+            left = any(isinstance(part, ast.Return) for each in ways for part in ast.walk(each))
+            return (kept or left) and any(map(_yields, block.body))
+        case ast.With(items=items, body=body) | ast.AsyncWith(items=items, body=body):
+            return any(map(_yields, body)) and (
+                not depth or any(may_swallow(index, each.context_expr, depth - 1) for each in items)
+            )
+        case _:
+            return False
+
+
+def _yields(statement: ast.stmt) -> bool:
+    return any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(statement))

@@ -62,6 +62,7 @@ _OF_PARTS: dict[str, Callable[[Any], Any]] = {
     "skipped": _all(Record),
     "failures": _all(Failure),
     "fix": tuple,
+    "notes": tuple,
 }
 _PARTS = {kind: tuple(map(_OF_PARTS.get, kind.__slots__)) for kind in (Report, Record, TextEdit)}
 

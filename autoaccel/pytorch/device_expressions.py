@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from autoaccel.analysis.script import Script
+from autoaccel.dataflow.abstract_values import Kind
 
 _ACCELERATOR = re.compile(r"cuda|accelerator|device|xpu|gpu", re.IGNORECASE)
 
@@ -34,7 +35,9 @@ def visible_device(script: Script, statement: ast.stmt) -> str | None:
             far.append(text)
     if near:
         return max(near)[1]
-    return max(dict.fromkeys(far), key=far.count) if far else None  # of several, the first that is written
+    if far:
+        return max(dict.fromkeys(far), key=far.count)  # of several, the first that is written
+    return _parameter(script, scope)
 
 
 def _is_bound_anew(script: Script, expression: ast.Name | ast.Attribute, statement: ast.stmt, scope: ast.AST) -> bool:
@@ -114,3 +117,17 @@ def _binds_surely(block: list[ast.stmt], bindings: set[ast.AST]) -> bool:
         or (isinstance(each, ast.If) and _binds_surely(each.body, bindings) and _binds_surely(each.orelse, bindings))
         for each in block
     )
+
+
+def _parameter(script: Script, function: ast.AST) -> str | None:
+    if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        for argument in (*function.args.args, *function.args.kwonlyargs):
+            if argument.arg == "device" and not any(
+                part.id == "device" and isinstance(part.ctx, ast.Store) for part in script.within(function, ast.Name)
+            ):
+                scope = script.reaching_definitions.scopes.get(function)
+                definitions = scope.definitions.get("device", []) if scope is not None else []
+                kinds = {value.kind for each in definitions for value in script.inference.definition(each)}
+                if kinds <= {Kind.DEVICE, Kind.STRING, Kind.UNKNOWN}:
+                    return "device"
+    return None

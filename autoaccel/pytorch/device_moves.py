@@ -121,12 +121,31 @@ def _cuda(script: Script, call: ast.Call, receiver: ast.expr, index: ast.expr | 
     kinds = script.values(index).kinds
     if kinds and kinds <= {Kind.DEVICE, Kind.STRING}:
         return DeviceMove(call, receiver, Code("{0}", (index,)))
+    if kinds == {Kind.NUMBER} and _surely_int(script, index):
+        return DeviceMove(call, receiver, Code("{0}", (index,)))
     if Kind.NUMBER in kinds and kinds <= {Kind.NUMBER, Kind.NONE}:
         device, imports = script.spell("torch.device")
         if not imports:
             return DeviceMove(call, receiver, Code(f"{device}({quote}cuda{quote}, {{0}})", (index,)))
     return DeviceMove(
         call, receiver, None, problem=f"`{script.source(index)}` may be None, which means another device in a factory"
+    )
+
+
+def _surely_int(script: Script, index: ast.expr) -> bool:
+    """Bound to numbers only, in sight: a parameter's default says nothing about what callers pass."""
+    if not isinstance(index, ast.Name):
+        return False
+    definitions = script.definitions(index)
+    return bool(definitions) and all(
+        each.how in ("assign", "for")
+        or (
+            isinstance(each.node, ast.arg)
+            and isinstance(each.node.annotation, ast.Name)
+            and each.node.annotation.id == "int"
+            and not (isinstance(each.value, ast.Constant) and each.value.value is None)  # `gpu: int = None`
+        )
+        for each in definitions
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
@@ -20,6 +20,7 @@ from autoaccel.pytorch.introspection import line_of, names_a_type
 
 _SETTERS = frozenset({"setattr", "delattr", "patch", "object", "setitem", "dict"})
 _READERS = frozenset({"hasattr", "getattr"})
+_ONLY_READING = frozenset("getattr hasattr setattr dir vars print str repr type id isinstance".split())
 _SETTINGS = re.compile(r"backends|config")
 _METHODS = frozenset({"step", "zero_grad", "backward", "forward"})
 _OF_TORCH = frozenset({Kind.OPTIMIZER, Kind.MODULE, Kind.LOSS_FUNCTION, Kind.TENSOR, Kind.SCALER})
@@ -112,7 +113,7 @@ def monkeypatched_in_text(script: Script, names: Collection[str]) -> str | None:
                 return f"`{name}` is replaced by something else"
         if "." not in owner:
             for text in script.project.texts_with_word(script, owner):
-                if _handing(owner).search(_under_own_names(text, owner)):
+                if _hands_on(_under_own_names(text, owner), owner):
                     return f"`{owner}` is handed on, to code that may replace `{name}`"
     return None
 
@@ -139,13 +140,17 @@ def _assigning(owner: str, last: str) -> re.Pattern[str]:
     return re.compile(rf"{module}{alone}\s*\.\s*{last}\s*(?::[^=\n]*)?=(?!=)")
 
 
-@cache
-def _handing(module: str) -> re.Pattern[str]:
-    """`install(torch)`, `patch(numpy, torch)`, but not `getattr(torch, name)`"""
-    reading = "".join(
-        rf"(?<!{each})" for each in ("getattr", "hasattr", "setattr", "dir", "vars", "print", "str", "type")
-    )
-    return re.compile(rf"^(?![ \t]*(?:import|from)\b).*(?:{reading}\(|\w, ){module}\s*[,)]", re.MULTILINE)
+@lru_cache(maxsize=1_000)
+def _hands_on(text: str, module: str) -> bool:
+    """`install(torch)`, `patch(numpy, torch)`, but not `getattr(torch, name)`, nor a text that says so."""
+    if not re.search(rf"[(,]\s*{module}\s*[,)]", text):
+        return False
+    try:
+        calls = [each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True
+    handing = (each for each in calls if any(isinstance(part, ast.Name) and part.id == module for part in each.args))
+    return any(not (isinstance(each.func, ast.Name) and each.func.id in _ONLY_READING) for each in handing)
 
 
 @cache

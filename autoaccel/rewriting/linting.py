@@ -87,12 +87,14 @@ def _concrete(analysis: Analysis) -> Concrete | None:
 
 def _changes(finding: Finding, places: Places, concrete: Concrete | None) -> tuple[TextEdit, ...]:
     """One finding carried out with all that it needs; none where LibCST cannot do it in this file."""
+    from autoaccel.rewriting.line_breaks import laid_out
+
     chosen = _with_needs(finding)
     coded = any(each.edits_code for each in chosen)
     if coded and concrete is None:
         return ()
     try:
-        after = concrete.edited(chosen) if coded and concrete else places.text
+        after = laid_out(places, concrete.edited(chosen)) if coded and concrete else places.text
         return text_edits(places.text, comments.edit(places, after, chosen))
     except (CannotApplyError, RecursionError):
         return ()

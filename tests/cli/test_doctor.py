@@ -16,6 +16,12 @@ Run = Callable[..., Result]
 BUSY: Files = {"proc/loadavg": "20.00 1.00 1.00 1/1 1\n"}
 
 
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever terminal the tests are started from."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 @pytest.fixture
 def server(folder: Path) -> Path:
     return record(folder / "server", SERVER)

@@ -26,8 +26,8 @@ def test_rules_as_json(run: Run) -> None:
 
 def test_rules_as_markdown(run: Run) -> None:
     lines = run("rules", "--output-format", "markdown").stdout.splitlines()
-    assert lines[:2] == ["rule | tier | what it does", "---|---|---"]
-    assert lines[2].startswith("AA190 fast-call | exact | Commands under click's runner")
+    assert lines[:2] == ["rule|tier|what it does", "---|---|---"]
+    assert lines[2].startswith("AA190 fast-call|exact|Commands under click's runner")
 
 
 @pytest.mark.parametrize("word", ["AA190", "aa190", "fast-call", "fast_call"])

@@ -77,7 +77,7 @@ def test_what_wins_is_written(run: Run, script: Path, stage: Stage) -> None:
     assert first == "train.py: 1 of 1 rule pays on this machine: 1.50 times as fast (1.49 to 1.52)."
     assert head.split() == ["changes", "gain", "interval", "alone", "interval"]
     assert row.split() == "AA690 brave-call 1 1.50 1.49 to 1.52 1.50 1.49 to 1.52 kept".split()
-    assert "Undo: git apply -R" in result.stderr
+    assert "Undo: autoaccel undo" in result.stderr
     assert "What was measured, and why the rest was left out: .autoaccel/tune.json." in result.stderr
     assert stage.asked == ["original", "again", "rewritten"] * 3
     found = recorded()

@@ -262,7 +262,7 @@ def test_only_what_passed_is_written(run: Run, script: Path, observed: Observed)
     )
     assert lines[2] == "train.py:3:5: AA690 brave-call: more courage [opt-in]"
     assert "1 file rewritten: 1 change (1 opt-in)" in result.stderr
-    assert "Undo: git apply -R" in result.stderr
+    assert "Undo: autoaccel undo" in result.stderr
 
 
 def test_as_a_patch(run: Run, script: Path, observed: Observed) -> None:

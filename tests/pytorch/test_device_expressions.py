@@ -67,7 +67,11 @@ VISIBLE = {
         ),
         None,
     ),
-    "a parameter that is not used as a device": ("def f(x, device):\n    here()", None),
+    "a parameter": ("def f(x, device):\n    here()", "device"),
+    "a parameter by keyword": ("def f(x, *, device='cuda'):\n    here()", "device"),
+    "a parameter that is None": ("def f(x, device=None):\n    here()", None),
+    "a parameter that is bound anew": ("def f(x, device):\n    device = pick(device)\n    here()", None),
+    "a parameter that is a number": ("def f(x, device: int = 0):\n    here()", None),
 }
 
 

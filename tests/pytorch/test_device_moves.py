@@ -31,15 +31,20 @@ MOVES = {
     "the current GPU": ("x.cuda(non_blocking=True)", '"cuda"', None),
     "an index by keyword": ("x.cuda(device=1)", '"cuda:1"', None),
     "a GPU by its name": ("gpu = 'cuda:1'\nx.cuda(gpu)", "{0}", None),
-    "a GPU by its number": ("gpu = 1\nx.cuda(gpu)", 'torch.device("cuda", {0})', None),
-    "each GPU": ("for gpu in range(2):\n    x.cuda(gpu)", 'torch.device("cuda", {0})', None),
+    "a GPU by its number": ("gpu = 1\nx.cuda(gpu)", "{0}", None),
+    "each GPU": ("for gpu in range(2):\n    x.cuda(gpu)", "{0}", None),
     "a GPU that may be None": ("gpu = 1 if t else None\nx.cuda(gpu)", 'torch.device("cuda", {0})', None),
     "a default, in whose place callers may give None": (
         "def f(gpu=0):\n    x.cuda(gpu)",
         'torch.device("cuda", {0})',
         None,
     ),
-    "an annotated number": ("def f(gpu: int = 0):\n    x.cuda(gpu)", 'torch.device("cuda", {0})', None),
+    "an annotated number whose default is None": (
+        "def f(gpu: int = None):\n    x.cuda(gpu)",
+        'torch.device("cuda", {0})',
+        None,
+    ),
+    "an annotated number": ("def f(gpu: int = 0):\n    x.cuda(gpu)", "{0}", None),
 }
 
 

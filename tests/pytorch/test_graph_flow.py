@@ -38,6 +38,7 @@ def may_reach_backward(script: Script) -> bool:
 
 # By case: code with one `call()`; what it gives goes backward, or to where nobody can follow.
 REACHES = {
+    "a file": "torch.save(call(), 'x')",
     "a name in an expression": "if (v := call()) is not None:\n    v.backward()",
     "one of two": "v = call() if x else 0\nv.backward()",
     "or": "v = x or call()\nv.backward()",
@@ -107,7 +108,6 @@ ENDS = {
     "of a loop": "print([v.item() for v in call()])",
     "an array": "v = np.mean([call()])\nv.backward()",
     "a scheduler": "scheduler.step(call())",
-    "a file": "torch.save(call(), 'x')",
     "a log": "logging.info('%s', call())",
     "a chart": "o.writer.add_scalar('a', call(), 1)",
     "a test": "self.assertEqual(call(), 1)",

@@ -34,7 +34,7 @@ What makes a run another one:
 
 Several processes:
     double_precision  all in float64, so that the order of sums is no matter
-    meeting           what a rank knows of the others when it joins them
+    meeting           ranks that are stopped leave together
 
 Files of the user:
     guarding          what lies outside of the copy stays as it was

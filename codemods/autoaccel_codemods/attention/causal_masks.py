@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from autoaccel.dataflow.abstract_values import ClassRef
     from autoaccel_codemods.attention.written_out import Attention
 
-_LAID_OUT = frozenset("view reshape unsqueeze to bool contiguous byte type float int long".split())
+_LAID_OUT = frozenset({"view", "reshape"}) | set("unsqueeze to bool contiguous byte type float int long".split())
 
 
 def is_lower_triangle(script: Script, mask: ast.expr | None) -> bool:

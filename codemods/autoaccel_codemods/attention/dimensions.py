@@ -10,7 +10,7 @@ from autoaccel.dataflow.abstract_values import Kind
 if TYPE_CHECKING:
     from autoaccel.analysis import Script
 
-_SWAPPING = frozenset({"transpose", "swapaxes", "swapdims"})
+_SWAPPING = frozenset({"transpose"}) | {"swapaxes", "swapdims"}
 
 
 def sizes(script: Script, expression: ast.expr) -> list[ast.expr] | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_as
+from autoaccel.library_models.tensor_views import VIEW_METHODS
 from autoaccel_codemods.attention.dimensions import bound, is_matrix, last_two_swapped
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 _SOFTMAX = frozenset({"torch.softmax", "torch.nn.functional.softmax"})
 _PRODUCTS = frozenset({"torch.matmul", "torch.bmm"})
-_HARMLESS = frozenset("view reshape transpose permute contiguous unsqueeze squeeze size flatten chunk split".split())
+_HARMLESS = VIEW_METHODS | {"contiguous", "size"}
 _HARMLESS_MODULES = frozenset({"torch.nn.Linear", "torch.nn.Identity", "torch.nn.LayerNorm"})
 _EINSUM = re.compile(
     r"(?P<batch>(\.\.\.)?[A-Za-z]*)(?P<row>[A-Za-z])(?P<inner>[A-Za-z]),(?P=batch)"

@@ -147,8 +147,9 @@ def _given_method(search: Search, low: Low, call: ast.Call, function: ast.Attrib
     if name == "__setitem__" and call.args:
         storage_flow.put(search, low, receiver, call.args[0])
         return
-    ambiguous = name in ("add", "put", "push", "update")
-    if name in STORING and (not ambiguous or script.kind(receiver) in storage_flow.CONTAINERS):
+    if name in STORING and (
+        name not in ("add", "put", "push", "update") or storage_flow.is_container(script, receiver)
+    ):
         part = low.part if name in ("extend", "update") else None
         if not storage_flow.store(search, low._replace(part=part), receiver, set()):
             search.sink(low, skip_reasons.IN_CONTAINER)

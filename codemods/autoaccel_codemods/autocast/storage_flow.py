@@ -11,6 +11,8 @@ from autoaccel.dataflow.definitions import Definition
 from autoaccel.library_models.tensor_operations import KEEPING
 from autoaccel.pytorch import implicit_calls
 from autoaccel_codemods.autocast import skip_reasons
+from autoaccel_codemods.autocast.float_tensors import content
+from autoaccel_codemods.autocast.tensor_content import Content
 from autoaccel_codemods.autocast.unsafe_operations import written_by_index
 
 if TYPE_CHECKING:
@@ -120,7 +122,7 @@ def put(search: Search, low: Low, container: ast.expr, index: ast.expr) -> None:
     if kind is Kind.ARRAY:
         search.sink(low, skip_reasons.HANDED_TO_NUMPY)
         return
-    if kind not in CONTAINERS and written_by_index(script, index):
+    if kind not in CONTAINERS and written_by_index(script, index) and not is_container(script, container):
         if low.auto:
             search.problem(low, skip_reasons.WRITTEN_BY_INDEX)
         else:
@@ -181,6 +183,25 @@ def constant_key(index: ast.expr) -> int | str | None:
             return value
         case _:
             return None
+
+
+def is_container(script: Script, node: ast.expr) -> bool:
+    """Whether something surely is a list, dict or set."""
+    if script.kind(node) in CONTAINERS:
+        return True
+    if content(script, node) is Content.STRUCTURE:
+        return True
+    if isinstance(node, ast.Name):
+        made = [each.value for each in script.definitions(node)]
+        return bool(made) and all(
+            isinstance(each, ast.Call)
+            and (
+                (script.qualname(each.func) or "").startswith("collections.")
+                or (isinstance(each.func, ast.Name) and each.func.id in ("dict", "list", "set"))
+            )
+            for each in made
+        )
+    return False
 
 
 def _names_another(key: ast.expr, name: str) -> bool:

@@ -37,6 +37,7 @@ _ROUNDED = frozenset(
 )
 _NORMS = frozenset({"torch.linalg.norm", "torch.norm"})
 _LAST_NAMES = (*sorted({each.rpartition(".")[2] for each in _FUSED | _FUSED_BATCH_FIRST | _ROUNDED}),)
+_MATRIX = 2
 _MULTIPLYING = {"torch.matmul": 2, "torch.linalg.matmul": 2, "operator.matmul": 2, "torch.nn.functional.linear": 2}
 _COMPUTED_WEIGHTS = (
     "torch.nn.utils.parametriz",
@@ -167,7 +168,25 @@ def _tier_of_product(script: Script, product: ast.expr, operands: list[ast.expr]
         return Tier.EXACT
     if script.function(product) is None or any(script.kind(each) is Kind.ARRAY for each in operands):
         return Tier.EXACT  # no evaluation runs it; numpy
+    if any(_is_matrix_parameter(script, each) for each in operands):
+        return Tier.EXACT
     return Tier.EQUIVALENT if any(_is_computed(script, each) for each in operands) else Tier.EXACT
+
+
+def _is_matrix_parameter(script: Script, operand: ast.expr) -> bool:
+    """Whether an operand is a parameter itself, as it is made, with two dimensions at most."""
+    if isinstance(operand, ast.Attribute) and operand.attr == "weight":
+        return script.kind(operand.value) is Kind.MODULE
+    values = script.values(operand)
+    shapes = [value.node.args[0] for value in values if isinstance(value.node, ast.Call) and value.node.args]
+    made = [each.args for each in shapes if isinstance(each, ast.Call)]
+    return (
+        script.kind(operand) is Kind.PARAMETER
+        and len(made) == len(values)
+        and all(
+            len(args) <= _MATRIX and all(isinstance(each, ast.Name | ast.Constant) for each in args) for args in made
+        )
+    )
 
 
 def _is_computed(script: Script, operand: ast.expr) -> bool:
