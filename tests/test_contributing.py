@@ -82,7 +82,7 @@ def test_the_fixtures_of_the_rule_pass(followed: Path) -> None:
 
 
 def test_what_is_generated_names_the_rule(followed: Path) -> None:
-    assert "\nAA609 fused-sgd | " in (followed / "README.md").read_text(encoding="utf-8")
+    assert "\nAA609 fused-sgd|" in (followed / "README.md").read_text(encoding="utf-8")
     assert (followed / "docs" / "rules" / "fused-sgd.md").is_file()
 
 

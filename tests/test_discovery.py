@@ -51,7 +51,8 @@ def test_notebooks_are_found_as_scripts_are(tmp_path: Path) -> None:
     tree(tmp_path, "n.ipynb", "b.py", "lectures/one.ipynb", ".ipynb_checkpoints/n-checkpoint.ipynb")
     assert found(tmp_path, exclude=[".ipynb_checkpoints/"]) == ["b.py", "n.ipynb", "lectures/one.ipynb"]
     only = find([tmp_path / "lectures", tmp_path / "n.ipynb"])
-    assert only == FoundFiles((tmp_path / "lectures/one.ipynb", tmp_path / "n.ipynb"), (), ())
+    files = (tmp_path / "lectures/one.ipynb", tmp_path / "n.ipynb")
+    assert only == FoundFiles(files, (), (), named=frozenset({tmp_path / "n.ipynb"}))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LAYERS = (
-    ("defects", "formatters", "notebooks", "patterns", "sources", "summaries"),
+    ("defects", "notebooks", "patterns", "sources", "summaries"),
     ("discovery", "edits"),
     ("dataflow",),
     ("library_models",),

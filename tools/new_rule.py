@@ -49,7 +49,7 @@ RULE = Rule(
     code="$code",
     name="$name",
     tier=Tier.$tier,
-    needles=(b"SGD(",),  # TODO: a file without any of these is not parsed
+    needles=(b"SGD",),  # TODO: a file without any of these is not parsed
     references=(),  # TODO: where torch says that it is faster
 )
 

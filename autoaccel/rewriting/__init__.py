@@ -16,6 +16,7 @@ One text, in this order:
     cell_limits  what edits may not do in a notebook
     apply        one LibCST transformer, one traversal
     line_breaks  lines of edited statements, broken as the formatter of the file would break them
+    formatters   how a project has its code laid out, as its configuration says
     check        the self-check: what a rewrite must not have done
     newer_syntax  which Python a text needs that this one cannot read
     comments     edits of comments, on the text

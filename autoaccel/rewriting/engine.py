@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 
 from autoaccel.defects import describe
 from autoaccel.edits import CannotApplyError, Finding, Skipped, Tier
-from autoaccel.formatters import Layout, layout_of
 from autoaccel.notebooks.cells import cells
 from autoaccel.rewriting import cell_limits, comments, suppression
-from autoaccel.rewriting.places import Places
+from autoaccel.rewriting.formatters import layout_of
+from autoaccel.rewriting.places import Layout, Places
 from autoaccel.rewriting.plan import plan
 from autoaccel.rewriting.record import Record
 from autoaccel.rewriting.recording import in_order, record, records

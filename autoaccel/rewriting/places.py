@@ -9,10 +9,10 @@ import ast
 import io
 import tokenize
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 from autoaccel.dataflow.syntax_index import NEWLINE, split_lines
-from autoaccel.formatters import Layout
 
 Position = tuple[int, int]
 """Line from 1, column in characters from 0."""
@@ -32,6 +32,16 @@ def newline_of(text: str) -> str:
     """The line end that most lines of a text have."""
     ends = NEWLINE.findall(text)
     return max(("\n", "\r\n", "\r"), key=ends.count) if ends else "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How the lines of a file are to be laid out.
+
+    `width` is None where nobody says; `formatted`: Black or `ruff format` lays the file out."""
+
+    width: int | None = None
+    formatted: bool = False
 
 
 class Places:

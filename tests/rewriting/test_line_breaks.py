@@ -7,9 +7,8 @@ import textwrap
 
 import pytest
 
-from autoaccel.formatters import Layout
 from autoaccel.rewriting.line_breaks import Formatter, _line, formatter_of, laid_out
-from autoaccel.rewriting.places import Places
+from autoaccel.rewriting.places import Layout, Places
 
 STATEMENTS = """
 x = f(a, b)

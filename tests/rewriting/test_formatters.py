@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.formatters import Layout, layout_of
+from autoaccel.rewriting.formatters import layout_of
+from autoaccel.rewriting.places import Layout
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from autoaccel.patterns import PatternError, Patterns
+from autoaccel.rewriting.places import Layout
 
 _TOML = ("ruff.toml", ".ruff.toml", "pyproject.toml")
 _INI = ("setup.cfg", "tox.ini", ".flake8")
@@ -20,14 +20,6 @@ _EDITOR = ".editorconfig"
 _ROOTS = (".git", ".hg")
 _WIDTHS = range(40, 401)
 _BLACK, _RUFF = 88, 88  # what they take where nothing is said
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """`width` is None where nobody says; `formatted`: Black or `ruff format` lays the file out."""
-
-    width: int | None = None
-    formatted: bool = False
 
 
 def layout_of(path: Path) -> tuple[Layout, list[Path]]:
@@ -105,7 +97,7 @@ def _width(value: object) -> int | None:
 def _editor_values(text: str) -> Iterator[str]:
     """`max_line_length` of the sections that speak of all files, or of Python's, in order."""
     speaks = False
-    for line in text.splitlines():
+    for line in text.split("\n"):
         stripped = line.strip()
         if stripped.startswith("["):
             speaks = stripped[1:-1] in ("*", "*.py") or "py" in re.split(r"[{},.*\s]+", stripped[1:-1])
