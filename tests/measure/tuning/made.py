@@ -27,7 +27,7 @@ NOISE: dict[str, list[float]] = json.loads(Path(__file__).with_name("noise.json"
 def change(code: str, line: int = 1) -> Change:
     where = Range(line, 1, line, 9)
     record = Record(code=code, name=f"rule-{code.lower()}", tier="exact", message="slow", where=where, round=1)
-    return Change(Path("/work/train.py"), record, Tier.EXACT, ((line, line),))
+    return Change(Path("/project/train.py"), record, Tier.EXACT, ((line, line),))
 
 
 def changes(*codes: str) -> Changes:
@@ -57,7 +57,7 @@ class Simulated:
         return procedure.bench(task, self, lambda _: found, (), lambda text, share: None)
 
     def observe(self, request: Request) -> RunRecord:
-        return RunRecord("stopped", steps=2, backwards=2, files=("/work/train.py",))
+        return RunRecord("stopped", steps=2, backwards=2, files=("/project/train.py",))
 
     @contextlib.contextmanager
     def contender(self, name: str, request: Request) -> Iterator[Played]:
