@@ -113,7 +113,8 @@ def monkeypatched_in_text(script: Script, names: Collection[str]) -> str | None:
                 return f"`{name}` is replaced by something else"
         if "." not in owner:
             for text in script.project.texts_with_word(script, owner):
-                if _hands_on(_under_own_names(text, owner), owner):
+                own = _under_own_names(text, owner)
+                if _bare(owner).search(own) and _hands_on(own, owner):
                     return f"`{owner}` is handed on, to code that may replace `{name}`"
     return None
 
@@ -140,17 +141,25 @@ def _assigning(owner: str, last: str) -> re.Pattern[str]:
     return re.compile(rf"{module}{alone}\s*\.\s*{last}\s*(?::[^=\n]*)?=(?!=)")
 
 
-@lru_cache(maxsize=1_000)
+@cache
+def _bare(module: str) -> re.Pattern[str]:
+    """A module that is mentioned for itself, or in a text: no import, and no part of it."""
+    return re.compile(rf"[(\[{{,=:]\s*{module}\s*[,)\]}}\n]")
+
+
+@lru_cache(maxsize=64)
 def _hands_on(text: str, module: str) -> bool:
-    """`install(torch)`, `patch(numpy, torch)`, but not `getattr(torch, name)`, nor a text that says so."""
-    if not re.search(rf"[(,]\s*{module}\s*[,)]", text):
-        return False
+    """`install(torch)`, `for each in (numpy, torch):`, but not `getattr(torch, name)`, nor a text that says so."""
     try:
-        calls = [each for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Call)]
+        nodes = [*ast.walk(ast.parse(text))]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
-    handing = (each for each in calls if any(isinstance(part, ast.Name) and part.id == module for part in each.args))
-    return any(not (isinstance(each.func, ast.Name) and each.func.id in _ONLY_READING) for each in handing)
+    read = {each.value for each in nodes if isinstance(each, ast.Attribute)}
+    for call in nodes:
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in _ONLY_READING:
+            read.update(call.args)
+    names = (each for each in nodes if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load))
+    return any(each.id == module and each not in read for each in names)
 
 
 @cache

@@ -15,6 +15,7 @@ One text, in this order:
     plan         which findings can be applied together
     cell_limits  what edits may not do in a notebook
     apply        one LibCST transformer, one traversal
+    black_style  one statement, broken into lines as Black does
     line_breaks  lines of edited statements, broken as the formatter of the file would break them
     formatters   how a project has its code laid out, as its configuration says
     check        the self-check: what a rewrite must not have done

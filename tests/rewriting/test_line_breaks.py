@@ -7,7 +7,8 @@ import textwrap
 
 import pytest
 
-from autoaccel.rewriting.line_breaks import Formatter, _line, formatter_of, laid_out
+from autoaccel.rewriting.black_style import Formatter, tokens_of
+from autoaccel.rewriting.line_breaks import formatter_of, laid_out
 from autoaccel.rewriting.places import Layout, Places
 
 STATEMENTS = """
@@ -110,7 +111,7 @@ scores = torch.matmul(queries, keys.transpose(-1, -2)) / np.sqrt(
 
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_broken(statement: str) -> None:
-    parsed = _line(statement)
+    parsed = tokens_of(statement)
     assert parsed is not None
     line, comment = parsed
     assert Formatter(66).broken(line, 0, comment) == statement.split("\n")
@@ -120,7 +121,7 @@ def test_broken(statement: str) -> None:
     "statement", ["x = f(  # why\n    a,\n)", 'x = f("""\ntext""")', "x = a + \\\n    b", "x = f(\n    # why\n    a)"]
 )
 def test_not_touched(statement: str) -> None:
-    assert _line(statement) is None
+    assert tokens_of(statement) is None
 
 
 FORMATTED = """

@@ -45,7 +45,10 @@ class FilesWritten(Observer):
             plain(obj, f, *args, **kwargs)
             path = getattr(f, "name", f)
             if observation.here and isinstance(path, (str, os.PathLike)):
-                leaves = list(itertools.islice(_leaves(obj, ""), _MOST))
+                every = _leaves(obj, "")
+                leaves = list(itertools.islice(every, _MOST))
+                if rest := [value for *_, value in every]:
+                    leaves.append(("…", f"{len(rest)} more", rest))
                 holds = tuple(f"{key}: {kind}".removeprefix(": ") for key, kind, _ in leaves)
                 self._saved[os.path.realpath(path)] = holds, tuple(digest_of(value) for *_, value in leaves)
 

@@ -9,7 +9,7 @@ Left alone:
 - masks by a finite number, `masked_fill(mask, -1e9)`, but of a lower triangle: a row that is masked as a whole gives
   the mean of all values there, and no gradients;
 - masks that are added to the scores, masks in place, scores or weights that are converted or clipped;
-- scales that are not surely numbers, operands that may be vectors;
+- scales that are not surely numbers, operands that may be vectors, keys that are transposed out of sight;
 - programs with hooks on modules, gradients that are differentiated again, exported or scripted models.
 
 Before:
@@ -99,7 +99,7 @@ def _problem(script: Script, attention: Attention) -> str | None:
     if any(not is_number(script, factor) for factor, _ in attention.factors):
         return "nothing shows that the scores are scaled by a number"
     if (mention := backend_settings.mention(script, _CHANGED)) is not None:
-        return f"`{mention}`: torch's kernel has no second derivative, and is written down otherwise"
+        return f"`{mention}`: torch's kernel has no second derivative, and exported models keep their operations"
     if any(True for _ in implicit_calls.hooks(script)):
         return "a hook may see the modules that it is made of"
     return None

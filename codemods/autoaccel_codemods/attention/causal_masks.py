@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.call_arguments import given_as
+from autoaccel.dataflow.syntax_index import is_constant
+from autoaccel.pytorch.tensor_creation import number
 from autoaccel_codemods.attention.dimensions import are_same, sizes
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from autoaccel.dataflow.abstract_values import ClassRef
     from autoaccel_codemods.attention.written_out import Attention
 
-_LAID_OUT = frozenset({"view", "reshape"}) | set("unsqueeze to bool contiguous byte type float int long".split())
+_SAME_PLACES = frozenset("to bool contiguous byte type float int long".split())
 
 
 def is_lower_triangle(script: Script, mask: ast.expr | None) -> bool:
@@ -74,14 +76,29 @@ def _is_made_so(cls: ClassRef, name: str) -> bool:
 
 
 def _is_tril(script: Script, expression: ast.expr | None) -> bool:
+    """`torch.tril(torch.ones(n, n))`, with more axes of size one before these."""
     match expression:
-        case ast.Call(func=ast.Attribute(value=inner, attr=method)) if (
-            method in _LAID_OUT and script.qualname(expression.func) is None
-        ):
-            return _is_tril(script, inner)
+        case ast.Call(func=ast.Attribute(value=inner, attr=method)) if script.qualname(expression.func) is None:
+            if method in _SAME_PLACES:
+                return _is_tril(script, inner)
+            if method == "unsqueeze":
+                return [number(each) for each in expression.args] == [0] and _is_tril(script, inner)
+            *before, rows, columns = ("", "", *map(ast.unparse, expression.args))
+            ones = _ones(script, inner)
+            keeps = ones is not None and [rows, columns] == [*map(ast.unparse, ones.args[-2:])]
+            return method in ("view", "reshape") and keeps and {*before} <= {"", "1"}
         case ast.Subscript(value=inner, slice=ast.Tuple(elts=index)):
-            return all(isinstance(each, ast.Slice | ast.Constant) for each in index) and _is_tril(script, inner)
-        case ast.Call(args=[ast.Call() as ones]) if script.qualname(expression.func) == "torch.tril":
-            return not expression.keywords and script.qualname(ones.func) == "torch.ones"
+            whole = (is_constant(each, None) or ast.unparse(each) == ":" for each in index)
+            return all(whole) and not is_constant(index[-1], None) and _is_tril(script, inner)
         case _:
-            return False
+            return _ones(script, expression) is not None
+
+
+def _ones(script: Script, expression: ast.expr | None) -> ast.Call | None:
+    """`torch.ones(n, n)`, of which an expression is the lower triangle."""
+    match expression:
+        case ast.Call(args=[ast.Call() as ones], keywords=[]) if script.qualname(expression.func) == "torch.tril":
+            plain = script.qualname(ones.func) == "torch.ones" and len(ones.args) > 1
+            return ones if plain and not any(isinstance(each, ast.Starred) for each in ones.args) else None
+        case _:
+            return None

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.library_models.tensor_views import VIEW_METHODS
+from autoaccel.pytorch.tensor_creation import number
 
 if TYPE_CHECKING:
     from autoaccel.analysis import Script
 
-_SWAPPING = frozenset({"transpose"}) | {"swapaxes", "swapdims"}
+_SWAPPING = frozenset(each for each in VIEW_METHODS if each.startswith(("transpose", "swap")))
 
 
 def sizes(script: Script, expression: ast.expr) -> list[ast.expr] | None:
@@ -32,10 +35,10 @@ def sizes(script: Script, expression: ast.expr) -> list[ast.expr] | None:
             return taken_apart and [*taken_apart[:-1], layer]
         case ast.Call(func=ast.Attribute(value=inner, attr=method), args=arguments, keywords=[]):
             before = sizes(script, inner)
-            order = [_whole(each) for each in arguments]
+            order = [number(each) for each in arguments]
             if before is None or any(each is None or not -len(before) <= each < len(before) for each in order):
                 return None
-            axes = [each % len(before) for each in order if each is not None]
+            axes = [int(each) % len(before) for each in order if each is not None]
             if method in _SWAPPING and len(axes) == 2:
                 after = list(before)
                 after[axes[0]], after[axes[1]] = before[axes[1]], before[axes[0]]
@@ -56,7 +59,7 @@ def last_two_swapped(script: Script, expression: ast.expr, rank: int | None) -> 
         ):
             known = sizes(script, inner)
             rank = rank or (None if known is None else len(known))
-            swapped = {_whole(each) for each in axes}
+            swapped = {number(each) for each in axes}
             return inner if swapped == {-2, -1} or (rank and swapped == {rank - 2, rank - 1}) else None
         case _:
             return None
@@ -95,8 +98,13 @@ def _are_alike(script: Script, query: ast.expr, key: ast.expr) -> bool:
 
 def is_linear(script: Script, layer: ast.expr) -> bool:
     """Whether a layer surely is linear: it changes the size of the last axis alone."""
-    values = script.values(layer)
-    return bool(values) and all(each.kind is Kind.MODULE and each.name == "torch.nn.Linear" for each in values)
+    return made_as(script, layer, {"torch.nn.Linear"})
+
+
+def made_as(script: Script, module: ast.expr, names: AbstractSet[str]) -> bool:
+    """Whether a module surely is one of a library's classes."""
+    values = script.values(module)
+    return bool(values) and all(each.kind is Kind.MODULE and each.name in names for each in values)
 
 
 def _unpacked(script: Script, tensor: ast.Name) -> list[ast.expr] | None:
@@ -117,7 +125,7 @@ def _has_axes(script: Script, use: ast.expr) -> bool:
     call = script.parent(method) if isinstance(method, ast.Attribute) else method
     match call:
         case ast.Call(func=ast.Attribute(attr="transpose"), args=[_, _] as axes) if call.func is method:
-            return any((_whole(each) or 0) > 1 for each in axes) or {_whole(each) for each in axes} == {0, 1}
+            return any((number(each) or 0) > 1 for each in axes) or {number(each) for each in axes} == {0, 1}
         case ast.Call(func=ast.Attribute(attr="permute"), args=[_, _, *_]) if call.func is method:
             return True
         case ast.Call(args=[first, ast.Constant(value=str())]) if first is use:
@@ -145,13 +153,3 @@ def are_same(script: Script, one: ast.expr, other: ast.expr) -> bool:
     if not isinstance(one, ast.Name) or not isinstance(other, ast.Name):
         return False
     return one.id == other.id and script.definitions(one) == script.definitions(other)
-
-
-def _whole(expression: ast.expr) -> int | None:
-    match expression:
-        case ast.Constant(value=int() as number):
-            return number
-        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() as number)):
-            return -number
-        case _:
-            return None

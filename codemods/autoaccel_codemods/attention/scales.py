@@ -30,7 +30,8 @@ def is_number(script: Script, expression: ast.expr) -> bool:
         case ast.Call(func=ast.Attribute(attr="size"), args=[_]) if script.qualname(expression.func) is None:
             return True
         case ast.Call(func=function) if (name := script.qualname(function)) is not None:
-            return name.startswith("math.") or name == "numpy.sqrt"
+            is_root = name == "numpy.sqrt" and all(is_number(script, each) for each in expression.args)
+            return name.startswith("math.") or is_root
         case ast.Call(func=ast.Name(id="float" | "int" | "len") as function):
             return isinstance(function, ast.Name) and not script.definitions(function)
     return script.kind(expression) is Kind.NUMBER or _is_known(script, expression)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.library_models.tensor_views import VIEW_METHODS
-from autoaccel_codemods.attention.dimensions import bound, is_matrix, last_two_swapped
+from autoaccel_codemods.attention.dimensions import is_matrix, last_two_swapped, made_as
 
 if TYPE_CHECKING:
     from autoaccel.analysis import Script
@@ -22,10 +20,11 @@ _SOFTMAX = frozenset({"torch.softmax", "torch.nn.functional.softmax"})
 _PRODUCTS = frozenset({"torch.matmul", "torch.bmm"})
 _HARMLESS = VIEW_METHODS | {"contiguous", "size"}
 _HARMLESS_MODULES = frozenset({"torch.nn.Linear", "torch.nn.Identity", "torch.nn.LayerNorm"})
-_EINSUM = re.compile(
-    r"(?P<batch>(\.\.\.)?[A-Za-z]*)(?P<row>[A-Za-z])(?P<inner>[A-Za-z]),(?P=batch)"
-    r"((?P<column>[A-Za-z])(?P=inner)->(?P=batch)(?P=row)(?P=column)|(?P=inner)(?P<last>[A-Za-z])->(?P=batch)(?P=row)(?P=last))"
-)  # of query and key, `bhid,bhjd->bhij`; of weights and values, `bhij,bhjd->bhid`
+_BATCH = r"(?P<batch>(?:\.\.\.)?[A-Za-z]*)(?P<row>[A-Za-z])(?P<inner>[A-Za-z]),(?P=batch)"
+_SCORES = re.compile(rf"{_BATCH}(?P<column>[A-Za-z])(?P=inner)->(?P=batch)(?P=row)(?P=column)")
+"""The `einsum` of query and key, `bhid,bhjd->bhij`."""
+_VALUES = re.compile(rf"{_BATCH}(?P=inner)(?P<column>[A-Za-z])->(?P=batch)(?P=row)(?P=column)")
+"""The `einsum` of weights and values, `bhij,bhjd->bhid`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,10 +61,10 @@ def attentions(script: Script) -> Iterator[Attention]:
     """Every product of weights that a softmax gives, of two products that are written in one function."""
     nodes: list[ast.expr] = [*script.find(ast.BinOp), *script.find(ast.Call)]
     for node in sorted(nodes, key=lambda each: (each.lineno, each.col_offset)):
-        factors = _product(script, node)
+        factors = _product(script, node) or _einsum(script, node, _VALUES)
         if factors is None:
             continue
-        weights, values, _ = factors
+        weights, values = factors
         found = Attention(node, script.statement(node), values)
         if _follow(script, found, weights):
             yield found
@@ -91,18 +90,20 @@ def _follow(script: Script, found: Attention, weights: ast.expr) -> bool:
     node = _resolved(script, found, scores)
     while (inner := _without_step(script, found, node)) is not None:
         node = _resolved(script, found, inner)
-    product = _product(script, node)
-    if product is None:
-        return False
-    found.query, found.key, is_einsum = product
-    if not is_einsum:
-        key = last_two_swapped(script, found.key, 3 if _is_bmm(script, node) else None)
+    if (of_einsum := _einsum(script, node, _SCORES)) is not None:
+        found.query, found.key = of_einsum
+    elif (product := _product(script, node)) is not None:
+        key = last_two_swapped(script, product[1], 3 if _is_bmm(script, node) else None)
         if key is None:
-            return False
-        found.key = key
+            found.problem = "nothing shows that its key is transposed"
+            return True
+        found.query, found.key = product[0], key
+    else:
+        found.problem = "its scores are more than a product, a number and a mask"
+        return _leads_to_product(script, node)
     found.factors.reverse()
-    ranks_known = is_einsum or _is_bmm(script, node) or _is_bmm(script, found.result)
-    if found.problem is None and not ranks_known and not is_matrix(script, found.query, found.key, found.result):
+    is_ranked = of_einsum is not None or _is_bmm(script, node) or _is_bmm(script, found.result)
+    if found.problem is None and not is_ranked and not is_matrix(script, found.query, found.key, found.result):
         found.problem = "nothing shows that the query is no vector"
     found.problem = found.problem or _amid(script, found)
     return True
@@ -172,15 +173,18 @@ def _without_step(script: Script, found: Attention, node: ast.expr) -> ast.expr 
 
 
 def _leads_to_product(script: Script, expression: ast.expr) -> bool:
-    """Whether a factor is the scores, not what scales them."""
-    if isinstance(expression, ast.Name):
-        value = bound(script, expression)
-        return value is not None and _leads_to_product(script, value)
-    parts: list[ast.expr] = [*script.within(expression, ast.BinOp), *script.within(expression, ast.Call)]
-    names = (each for each in script.within(expression, ast.Name) if isinstance(each.ctx, ast.Load))
-    return any(_product(script, each) is not None for each in parts) or any(
-        _leads_to_product(script, each) for each in names
-    )
+    """Whether a product goes into an expression: whether a factor is the scores, not what scales them."""
+    pending, seen = [expression], {expression}
+    for each in pending:
+        parts: list[ast.expr] = [*script.within(each, ast.BinOp), *script.within(each, ast.Call)]
+        if any(_product(script, part) or _is_einsum(script, part) for part in parts):
+            return True
+        names = (name for name in script.within(each, ast.Name) if isinstance(name.ctx, ast.Load))
+        values = (made.value for name in names for made in script.definitions(name) if made.how in ("assign", "aug"))
+        new = [value for value in values if value is not None and value not in seen]
+        seen.update(new)
+        pending += new
+    return False
 
 
 def _softmaxed(script: Script, node: ast.expr) -> ast.expr | None:
@@ -197,7 +201,7 @@ def _softmaxed(script: Script, node: ast.expr) -> ast.expr | None:
             given = node.args[1] if len(node.args) == 2 else given_as(node, "dim")
             others = len(node.args) > 2 or any(each.arg != "dim" for each in node.keywords)
             return scores if not others and _is_last(given) else None
-        case ast.Call(args=[scores], keywords=[]) if _made_as(script, node.func, {"torch.nn.Softmax"}):
+        case ast.Call(args=[scores], keywords=[]) if made_as(script, node.func, {"torch.nn.Softmax"}):
             made = [call for _, call in script.creations(node.func)]
             dims = [call.args[0] if call.args else given_as(call, "dim") for call in made]
             return scores if dims and all(map(_is_last, dims)) else None
@@ -213,32 +217,38 @@ def _is_dropout(script: Script, call: ast.Call) -> bool:
     if script.qualname(call.func) == "torch.nn.functional.dropout":
         names = {"p", "training"}
         return 1 <= len(call.args) <= 3 and all(each.arg in names for each in call.keywords)
-    return len(call.args) == 1 and not call.keywords and _made_as(script, call.func, {"torch.nn.Dropout"})
+    return len(call.args) == 1 and not call.keywords and made_as(script, call.func, {"torch.nn.Dropout"})
 
 
-def _made_as(script: Script, module: ast.expr, names: AbstractSet[str]) -> bool:
-    """Whether a module surely is one of a library's classes."""
-    values = script.values(module)
-    return bool(values) and all(each.kind is Kind.MODULE and each.name in names for each in values)
-
-
-def _product(script: Script, node: ast.expr) -> tuple[ast.expr, ast.expr, bool] | None:
-    """The factors of a product of matrices; of an `einsum` that multiplies query and key, or weights and values."""
+def _product(script: Script, node: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    """The factors of a product of matrices."""
     match node:
         case ast.BinOp(left=left, op=ast.MatMult(), right=right):
-            return left, right, False
+            return left, right
         case ast.Call(func=ast.Attribute(value=left, attr="matmul" | "bmm"), args=[right], keywords=[]) if (
             script.qualname(node.func) is None
         ):
-            return left, right, False
+            return left, right
         case ast.Call(args=[left, right], keywords=[]) if script.qualname(node.func) in _PRODUCTS:
-            return left, right, False
-        case ast.Call(args=[ast.Constant(value=str() as equation), left, right], keywords=[]) if script.qualname(
-            node.func
-        ) == "torch.einsum" and _EINSUM.fullmatch(equation.replace(" ", "")):
-            return left, right, True
+            return left, right
         case _:
             return None
+
+
+def _einsum(script: Script, node: ast.expr, form: re.Pattern[str]) -> tuple[ast.expr, ast.expr] | None:
+    """The factors of a product that is written as `einsum`, in one of two forms."""
+    match node:
+        case ast.Call(args=[ast.Constant(value=str() as equation), left, right], keywords=[]):
+            read = form.fullmatch(equation.replace(" ", ""))
+            labels = "".join(read.groupdict().values()) if read else ""
+            is_plain = read is not None and len(set(labels)) == len(labels) - 2 * ("." in labels)
+            return (left, right) if is_plain and _is_einsum(script, node) else None
+        case _:
+            return None
+
+
+def _is_einsum(script: Script, node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and script.qualname(node.func) == "torch.einsum"
 
 
 def _is_bmm(script: Script, node: ast.expr) -> bool:
@@ -274,6 +284,6 @@ def _is_harmless(script: Script, statement: ast.Assign) -> bool:
     for call in script.within(statement, ast.Call):
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         of_tensor = method in _HARMLESS and script.qualname(call.func) is None
-        if not of_tensor and not _made_as(script, call.func, _HARMLESS_MODULES):
+        if not of_tensor and not made_as(script, call.func, _HARMLESS_MODULES):
             return False
     return True
