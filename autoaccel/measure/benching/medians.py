@@ -34,7 +34,7 @@ RESOLUTION = 1.01
 """The factor by which two processes may differ that run the same program."""
 _SAFE = 0.5  # standard errors that the autocorrelation is taken higher than it is estimated
 _HIGHEST = 0.9  # autocorrelation: above, so few values say nothing of it
-_FEW = 20.0  # found by simulation: `tests/measure/benching/test_statistics.py` asks for what it gives
+_FEW = 20.0  # found by simulation: `tests/measure/benching/test_medians.py` asks for what it gives
 
 
 def interval(values: Sequence[float], *, level: float = LEVEL) -> Interval:
