@@ -8,12 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.measure.forking import Forking, ForkingRanks
 
 # Before anything imports torch: as many threads as there are cores wait for one another, spinning, where several
 # processes share these.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# The same examples in every run, so that a change fails for what it changed; `--hypothesis-profile=default` draws
+# others.
+settings.register_profile("repeatable", derandomize=True)
+settings.load_profile("repeatable")
 
 
 @pytest.fixture(autouse=True)

@@ -117,8 +117,8 @@ def cell(code: str, hidden: Hidden, modules: Set[str]) -> tuple[Cell | None, str
         head = code[: magic.end()].count("\n") or 1
         first = [*code.split("\n")[:head]]
         # What `%%capture out` binds stands on the line itself, and is new.
-        names = [each for each in rest.split() if each.isidentifier()] if name == "capture" else []
-        lines = _placeholder(first, "".join(f"{each} = " for each in names), [], hidden)
+        names = [each for each in rest.split() if _is_name(each)] if name == "capture" else []
+        lines = _placeholder(first, "".join(f"{each} = " for each in names), [], hidden, at_top=True)
         if len(rows := code.split("\n")) == head:
             return Cell("\n".join(lines)), ""
         body, word = _python("\n".join(rows[head:]), hidden, modules, head)
@@ -211,9 +211,16 @@ def _hidden(lines: Sequence[str], hidden: Hidden, modules: Set[str], number: int
     return _placeholder(lines, targets + "".join(f"{each} = " for each in bound), read, hidden)
 
 
-def _placeholder(lines: Sequence[str], targets: str, names: Iterable[str], hidden: Hidden) -> list[str]:
+def _is_name(word: str) -> bool:
+    return word.isidentifier() and not keyword.iskeyword(word)
+
+
+def _placeholder(
+    lines: Sequence[str], targets: str, names: Iterable[str], hidden: Hidden, *, at_top: bool = False
+) -> list[str]:
+    """`at_top`: a cell magic and the empty lines above it, which stay as they are whatever is around them."""
     first = lines[0].removesuffix("\r")
-    indent = first[: len(first) - len(first.lstrip(" \t"))]
+    indent = "" if at_top else first[: len(first) - len(first.lstrip(" \t"))]
     names = list(names)
     call = f"{targets}get_ipython({', '.join(names)}" if targets or names else "print("
     made = []
@@ -222,7 +229,7 @@ def _placeholder(lines: Sequence[str], targets: str, names: Iterable[str], hidde
         shown = f"{indent}{call}" if index == 0 else ""
         end = ")" if index == len(lines) - 1 else ""
         made.append(f"{shown}{end}  #autoaccel[line {len(hidden.lines)}]{line[len(body) :]}")
-        hidden.lines.append((body, index == 0))
+        hidden.lines.append((body, index == 0 and not at_top))
     return made
 
 

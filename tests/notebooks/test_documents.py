@@ -28,6 +28,7 @@ def written(*codes: Any, **more: Any) -> bytes:
 LINES = (
     *("x = 1", "y = 'größer'", "s = '\\u00e9\\t'", "", "  ", "# “x” \U0001f600", "if x:\n    pass", "a = [1,\n 2]"),
     *("%matplotlib inline", "!ls -l \\\n  /tmp", "z = !ls", "%time q = f(x)", "f?", "if x:\n    %time f(x)", "%%time"),
+    *("%%capture if", "  %%capture out"),
     *("not python at all", "%%bash\nls", "print('\x0c')", "u = '\u2028'", "\tw = 1", "x = 1\r", "'''\n%time\n!ls\n'''"),
 )
 LINE = st.sampled_from(LINES)
@@ -135,6 +136,16 @@ def test_what_is_no_notebook(data: bytes, said: str) -> None:
 )
 def test_only_python_is_read(metadata: dict[str, Any], is_read: bool) -> None:
     assert bool(decode(written("x = 1", metadata=metadata)).text) is is_read
+
+
+@pytest.mark.parametrize(
+    "head", ["  \n%%time", "\n\n  %%time", "  %%time", "%%capture if", "\t\n%%capture out --no-stderr"]
+)
+def test_what_stands_above_a_cell_magic(head: str) -> None:
+    source = decode(written(f"{head}\nx = 1"))
+    assert source.problem == ""
+    changed = decode(source.encode(source.text.replace("x = 1", "x = 2")))
+    assert changed.cells[0].source == f"{head}\nx = 2"
 
 
 def test_modules_are_not_what_unknown_code_changes() -> None:
