@@ -21,7 +21,7 @@ from autoaccel.dataflow.query import once
 from autoaccel.dataflow.reaching_definitions import ReachingDefinitions
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import AddImport
-from autoaccel.library_models import library_values
+from autoaccel.library_models.frameworks import FRAMEWORKS
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.notebooks.cells import cells
 
@@ -398,12 +398,14 @@ class Script:
     @cached_property
     def frameworks(self) -> frozenset[str]:
         """Training frameworks that the file imports, by their common names."""
-        found: set[str] = set()
-        for target in {each.target or "" for each in self.reaching_definitions.imports if not each.level}:
-            for name, label in library_values.FRAMEWORKS.items():
-                if target == name or target.startswith(name + "."):
-                    found.add(label)
-        return frozenset(found)
+        targets = {each.target or "" for each in self.reaching_definitions.imports if not each.level}
+        targets.update(module for module, level in self.module_scope.stars if not level)
+        return frozenset(
+            label
+            for target in targets
+            for name, label in FRAMEWORKS.items()
+            if target == name or target.startswith(name + ".")
+        )
 
 
 def _names_device(node: ast.AST | None) -> bool:

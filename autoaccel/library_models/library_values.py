@@ -48,24 +48,6 @@ LIBRARIES = frozenset({"torch", "torchvision", "numpy"})
 
 LOADER_CLASSES = frozenset({"torch.utils.data.DataLoader", "torchdata.stateful_dataloader.StatefulDataLoader"})
 
-# Training frameworks by what is imported, and what people call them.
-FRAMEWORKS = {
-    "pytorch_lightning": "Lightning",
-    "lightning": "Lightning",
-    "accelerate": "Accelerate",
-    "deepspeed": "DeepSpeed",
-    "ignite": "Ignite",
-    "fastai": "fastai",
-    "apex": "Apex",
-    "transformers.Trainer": "the Transformers Trainer",
-    "transformers.Seq2SeqTrainer": "the Transformers Trainer",
-    "composer": "Composer",
-    "speechbrain": "SpeechBrain",
-    "mmengine": "MMEngine",
-    "catalyst": "Catalyst",
-    "colossalai": "Colossal-AI",
-}
-
 # Libraries whose objects have no models of the project among their attributes, unless it puts them there.
 HOLDING_NO_MODELS = frozenset("matplotlib pylab seaborn PIL cv2 numpy math random time datetime os re json".split())
 

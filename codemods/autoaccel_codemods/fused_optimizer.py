@@ -9,6 +9,7 @@ Left alone:
 - optimizers whose implementation is chosen: `fused`, `foreach`, `capturable` or `differentiable`;
 - calls whose arguments are not visible (`*args`, `**kwargs`);
 - scripts that capture CUDA graphs themselves, or register hooks on an optimizer's steps;
+- optimizers that a framework steps;
 - when the script runs: training in several processes, deterministic algorithms, parameters that are not float32, and
   gradients that are laid out in memory otherwise than their parameters, which the kernel does not bear.
 
@@ -73,6 +74,10 @@ def _is_given(script: Script, call: ast.Call) -> bool:
 
 def _problem(script: Script) -> str | None:
     """Why no optimizer of a file is to be touched."""
+    if script.frameworks:
+        return (
+            f"{min(script.frameworks)} steps the optimizer, and may clip what it scales: `fused=True` is for you to try"
+        )
     if graph_capture.captures(script):
         return graph_capture.REASON
     try:

@@ -16,7 +16,9 @@ Left alone:
   `DataParallel`, whose threads do not take over the precision of a region;
 - code that low precision breaks: operations that have no kernels for it on the CPU or on CUDA, such as linear algebra,
   writing by index, custom autograd functions, averages kept by hand;
-- steps whose forward or optimizer is not in sight, and a step that is made a single time.
+- steps whose forward or optimizer is not in sight, and a step that is made a single time;
+- what a framework trains (Lightning, Transformers, Accelerate, fastai, Ignite, Composer, DeepSpeed, Keras): `lint -v`
+  says which setting does there what rules would.
 
 Before:
     output = model(data)
@@ -40,7 +42,8 @@ from collections.abc import Iterator
 from autoaccel.analysis import Script
 from autoaccel.dataflow.query import once_all
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier, WrapStatements
-from autoaccel.pytorch import evaluation_only
+from autoaccel.library_models.frameworks import PACKAGES
+from autoaccel.pytorch import evaluation_only, framework_settings
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.training_steps import TrainingStep, training_steps
 from autoaccel.rewriting.rule import Rule
@@ -59,8 +62,8 @@ RULE = Rule(
     code="AA301",
     name="autocast",
     tier=Tier.NUMERICS,
-    needles=(b"backward", b".eval()"),
-    pattern=r"torch|\.backward\(|\.eval\(",
+    needles=(b"backward", b".eval()", *(name.encode() for name in PACKAGES)),
+    pattern=rf"torch|\.backward\(|\.eval\(|{'|'.join(PACKAGES)}",
     references=(
         "https://docs.pytorch.org/docs/stable/amp.html",
         "https://docs.pytorch.org/docs/stable/notes/amp_examples.html",
@@ -125,6 +128,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         edits = step_edits(script, step, placed, scaled, names)
         yield RULE.finding(step.backwards[0].call, _message(step), *script.import_runtime, *edits)
     if not training_steps(script):
+        yield from (RULE.skip(*each) for each in framework_settings.advice(script))
         yield from _evaluation_only(script)
 
 

@@ -10,7 +10,6 @@ from typing import Final
 
 # -- What belongs to a step, and is not in sight or not plain (`step_problems`)
 
-FRAMEWORK: Final = "{label} runs the training step"
 PART_ELSEWHERE: Final = "a part of the training step is in {file}"
 STEPPED_BY_CLASS: Final = "the optimizer is stepped by a class of the project"
 NO_STEP: Final = "no optimizer steps on these gradients"

@@ -9,7 +9,7 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant
-from autoaccel.pytorch import data_parallel, graph_capture
+from autoaccel.pytorch import data_parallel, framework_settings, graph_capture
 from autoaccel.pytorch.gradients import is_optimizer_step
 from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects
@@ -27,7 +27,7 @@ def problems(found: TrainingStep) -> Iterator[Problem]:
     scopes = found.scopes
     report_at = [*(each.call for each in backwards), *(each.call for each in steps)][0]
     for label in sorted(script.frameworks):
-        yield report_at, skip_reasons.FRAMEWORK.format(label=label)
+        yield report_at, framework_settings.reason(script, label)
     for scope in scopes:
         elsewhere = _foreign(script, scope) or found.crossings.get(scope)
         if elsewhere is not None:

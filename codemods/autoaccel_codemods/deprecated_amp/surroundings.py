@@ -10,7 +10,7 @@ from autoaccel.dataflow.call_arguments import unpacks
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import last_name
-from autoaccel.library_models.library_values import FRAMEWORKS
+from autoaccel.library_models.frameworks import FRAMEWORKS
 from autoaccel.pytorch.introspection import class_inspected, names_a_type, object_inspected
 from autoaccel.pytorch.monkeypatching import monkeypatched
 from autoaccel_codemods.deprecated_amp.amp_uses import CUSTOM, by_import, has_new, is_tested, old_uses
