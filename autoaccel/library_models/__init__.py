@@ -9,5 +9,6 @@ Tables:
     tensor_operations    what operations on tensors do to their precision
     autocast_operations  what autocast does with each operation, generated from torch
     in_place_operations  what functions and layers write to
+    frameworks           frameworks that run the training, and where they are told how to
     graph_operations     what libraries do with a graph of autograd
 """

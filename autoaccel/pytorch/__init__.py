@@ -17,6 +17,7 @@ Training:
     backend_settings     settings for the whole process: whether a program chooses them, and where they are made
 
 Autograd:
+    framework_settings   what frameworks train, and which of their settings does what rules would
     gradients            what makes code training
     graph_flow           where what carries a graph may go
     graph_results        whether what an operation gives carries a graph

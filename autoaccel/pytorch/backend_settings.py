@@ -6,16 +6,26 @@ import ast
 import re
 
 from autoaccel.analysis.script import Script
+from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import split_lines
 from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore
 from autoaccel.notebooks.cells import cells
 
 _CUDA = re.compile(r"cuda|accelerator")
+_DEVICE = re.compile(r"cuda|accelerator|device|gpu|GPU")
 
 
 def names_cuda(script: Script) -> bool:
     """Whether a script, or one that shares its objects as far as these are known, says anything of CUDA."""
     return any(_CUDA.search(each.text) for each in (script, *script.project.known_related(script)))
+
+
+def may_leave_the_cpu(script: Script) -> bool:
+    """Whether a script, or one that may share its objects, says anything of devices."""
+    try:
+        return any(_DEVICE.search(text) for text in (script.text, *script.project.related_texts(script)))
+    except Incomplete:
+        return True
 
 
 def mention(script: Script, words: re.Pattern[str]) -> str | None:

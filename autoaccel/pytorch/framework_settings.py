@@ -10,26 +10,20 @@ from autoaccel.dataflow.syntax_index import position
 from autoaccel.library_models.frameworks import CONFIGURED, FRAMEWORKS, Configured
 
 
-def advice(script: Script) -> Iterator[tuple[ast.Call, str]]:
-    """The first call of each kind that tells a framework how to train, and the reason to leave its training alone."""
+def told(script: Script) -> Iterator[tuple[ast.Call, str]]:
+    """The first call of each kind that tells a framework how to train, and the framework."""
     for configured in CONFIGURED:
-        call = _call_of(script, configured)
-        if call is not None:
-            yield call, _reason(script, configured.framework, call, configured)
+        if (call := _call_of(script, configured)) is not None:
+            yield call, configured.framework
 
 
-def reason(script: Script, framework: str) -> str:
-    """Why a training step is left alone in a script that imports a framework."""
+def untaken(script: Script, framework: str) -> str:
+    """What is left to set where a framework is told how to train; empty if there is nothing, or no such place."""
     for configured in CONFIGURED:
         call = _call_of(script, configured) if configured.framework == framework else None
         if call is not None:
-            return _reason(script, framework, call, configured)
-    return f"{framework} runs the training step"
-
-
-def _reason(script: Script, framework: str, call: ast.Call, configured: Configured) -> str:
-    untaken = _untaken(script, call, configured)
-    return f"{framework} runs the training step{f': {untaken} is for you to set' if untaken else ''}"
+            return _untaken(script, call, configured)
+    return ""
 
 
 def _call_of(script: Script, configured: Configured) -> ast.Call | None:

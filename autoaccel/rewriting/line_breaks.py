@@ -26,7 +26,7 @@ def laid_out(before: Places, after: str) -> str:
     if after == before.text or "\f" in after:
         return after
     formatter = formatter_of(before)
-    after = _set_apart(before, Places(after, ast.parse(after)), imports=formatter is not None)
+    after = _set_apart(before, Places(after, ast.parse(after)))
     tree = ast.parse(after)
     places = Places(after, tree)
     known = {each.text for each in _statements(before)}
@@ -79,9 +79,9 @@ def _with_comments_in_line(before: Places, after: Places) -> str:
     return "".join(lines)
 
 
-def _set_apart(before: Places, after: Places, *, imports: bool) -> str:
-    """The text with two blank lines around new functions of the module, as PEP 8 has it; with `imports`, there is one
-    between them and what is new below."""
+def _set_apart(before: Places, after: Places) -> str:
+    """The text with two blank lines around new functions of the module, as PEP 8 has it, and one between imports and
+    what is new below."""
     functions = {each.name for each in before.tree.body if isinstance(each, ast.FunctionDef)}
     known = set(before.lines)
     wanted: dict[int, int] = {}  # blank lines above a line
@@ -95,7 +95,7 @@ def _set_apart(before: Places, after: Places, *, imports: bool) -> str:
             while after.lines[line - 2].startswith("#"):
                 line -= 1
             wanted[line] = 2
-        elif imports and _is_import(above) and not _is_import(statement) and after.lines[line - 1] not in known:
+        elif _is_import(above) and not _is_import(statement) and after.lines[line - 1] not in known:
             if line == (above.end_lineno or above.lineno) + 1:
                 wanted[line] = 1
     lines = raw_lines(after.text)

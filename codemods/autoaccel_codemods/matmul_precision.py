@@ -31,7 +31,7 @@ from autoaccel.analysis import Script
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.edits import Finding, Skipped, Tier
-from autoaccel.pytorch import backend_settings, framework_settings, graph_capture
+from autoaccel.pytorch import backend_settings, graph_capture
 from autoaccel.pytorch.training_steps import training_steps
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods import autocast
@@ -82,7 +82,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 def _problem(script: Script) -> str | None:
     """Why products of a script are not to be rounded."""
     if script.frameworks:
-        return framework_settings.reason(script, min(script.frameworks))
+        return autocast.step_problems.run_by(script, min(script.frameworks))
     if (mention := backend_settings.mention(script, _CHOOSING)) is not None:
         return f"`{mention}`: the script chooses its precision itself"
     if (mention := backend_settings.mention(script, _DIGITS)) is not None:

@@ -43,7 +43,7 @@ from autoaccel.analysis import Script
 from autoaccel.dataflow.query import once_all
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier, WrapStatements
 from autoaccel.library_models.frameworks import PACKAGES
-from autoaccel.pytorch import evaluation_only, framework_settings
+from autoaccel.pytorch import backend_settings, evaluation_only, framework_settings
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.training_steps import TrainingStep, training_steps
 from autoaccel.rewriting.rule import Rule
@@ -87,7 +87,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         [sigmoid_bce]           sigmoids that go into a binary cross-entropy, which are computed in float32
         [unsafe_operations]     what does not work in low precision, in all the code that the regions reach
         gradient_scaling        what is unscaled where, and where the scale is updated; not asked where numbers do not
-                                fit float16: bfloat16 needs no scaler
+                                fit float16, or nothing leaves the CPU: bfloat16 needs no scaler
         [scaler_creation]       where the scaler is made
         [optimized_parameters]  which optimizer holds the parameters whose gradients are read
         [optimizer_cycle]       what must happen between two steps of an optimizer
@@ -111,8 +111,9 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         problem = next(step_problems.problems(step), None)
         if problem is None:
             placed = regions.place_regions(script, step)
-            # Where float16 is out of the question no gradient needs a scaler.
-            scaled = Scaling() if placed.needs_range else gradient_scaling.scale_gradients(script, step)
+            # Where float16 is out of the question no gradient needs a scaler; on a CPU it is.
+            in_float16 = not placed.needs_range and backend_settings.may_leave_the_cpu(script)
+            scaled = gradient_scaling.scale_gradients(script, step) if in_float16 else Scaling()
             problem = next(iter((*placed.problems, *scaled.problems)), None)
         if problem is None:
             hoists = [hoist for region in placed.regions for hoist in region.hoists]
@@ -128,7 +129,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         edits = step_edits(script, step, placed, scaled, names)
         yield RULE.finding(step.backwards[0].call, _message(step), *script.import_runtime, *edits)
     if not training_steps(script):
-        yield from (RULE.skip(*each) for each in framework_settings.advice(script))
+        for call, framework in framework_settings.told(script):
+            yield RULE.skip(call, step_problems.run_by(script, framework))
         yield from _evaluation_only(script)
 
 
@@ -146,7 +148,8 @@ def _evaluation_only(script: Script) -> Iterator[Finding | Skipped]:
         if problems:
             yield RULE.skip(*problems[0])
             continue
-        header = region_header(script, each.statement, float16=not unsafe_operations.needs_range(code))
+        float16 = not unsafe_operations.needs_range(code) and backend_settings.may_leave_the_cpu(script)
+        header = region_header(script, each.statement, float16=float16)
         casts = [Replace(part, Code("{0}.float()", (part,))) for part in (each.call, *flow.float32_casts)]
         wrapped = WrapStatements(each.statement, each.statement, header, None)
         yield RULE.finding(each.call, "the evaluation runs in float32", *script.import_runtime, wrapped, *casts)

@@ -10,6 +10,8 @@ from typing import Final
 
 # -- What belongs to a step, and is not in sight or not plain (`step_problems`)
 
+FRAMEWORK: Final = "{label} runs the training step"
+FRAMEWORK_SETTING: Final = "{label} runs the training step: {setting} is for you to set"
 PART_ELSEWHERE: Final = "a part of the training step is in {file}"
 STEPPED_BY_CLASS: Final = "the optimizer is stepped by a class of the project"
 NO_STEP: Final = "no optimizer steps on these gradients"

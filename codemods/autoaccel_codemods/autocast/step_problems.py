@@ -27,7 +27,7 @@ def problems(found: TrainingStep) -> Iterator[Problem]:
     scopes = found.scopes
     report_at = [*(each.call for each in backwards), *(each.call for each in steps)][0]
     for label in sorted(script.frameworks):
-        yield report_at, framework_settings.reason(script, label)
+        yield report_at, run_by(script, label)
     for scope in scopes:
         elsewhere = _foreign(script, scope) or found.crossings.get(scope)
         if elsewhere is not None:
@@ -179,6 +179,13 @@ def _is_tensor(script: Script, expression: ast.expr) -> bool:
         return False
     made = [definition.value for definition in script.definitions(expression)]
     return any(value is not None and "requires_grad" in script.source(value) for value in made)
+
+
+def run_by(script: Script, framework: str) -> str:
+    """Why what a framework runs is left alone."""
+    setting = framework_settings.untaken(script, framework)
+    reason = skip_reasons.FRAMEWORK_SETTING if setting else skip_reasons.FRAMEWORK
+    return reason.format(label=framework, setting=setting)
 
 
 def _foreign(script: Script, scope: ScopeNode) -> str | None:

@@ -13,7 +13,8 @@ Left alone:
 - models and functions that are not in sight, or that keep what they compute;
 - names that others see: `global`, attributes, those of a notebook's cells; results that are more than values: tensors
   that are printed or kept whole;
-- scripts that read gradients, or that capture CUDA graphs themselves.
+- scripts that read gradients, that capture CUDA graphs themselves, or that name no device, and steps beside calls of
+  `torch.distributed`: nothing would be captured.
 
 Before:
     for images, labels in loader:
@@ -45,8 +46,9 @@ from typing import Final
 
 from autoaccel.analysis import Script
 from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.syntax_index import walk_scope
 from autoaccel.edits import Edit, Finding, Skipped, Tier
-from autoaccel.pytorch import graph_capture
+from autoaccel.pytorch import backend_settings, graph_capture
 from autoaccel.pytorch.training_steps import TrainingStep, training_steps
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.captured_step import host_effects, lifting, region, result_uses
@@ -108,8 +110,21 @@ def _lift(script: Script, step: TrainingStep) -> Iterator[Edit]:
         except DeclinedError as problem:
             problems.append(problem)
         else:
+            _refuse_in_vain(script, step)
             return lifting.edits(script, lifted)
     raise problems[0]
+
+
+def _refuse_in_vain(script: Script, step: TrainingStep) -> None:
+    """Raises `DeclinedError` where no graph would ever be captured."""
+    if not backend_settings.may_leave_the_cpu(script):
+        raise DeclinedError("nothing in it leaves the CPU, where there is no launch to save")
+    for scope in step.scopes:
+        for call in walk_scope(scope):
+            if not isinstance(call, ast.Call) or any(isinstance(each, ast.If) for each in script.ancestors(call)):
+                continue
+            if (script.qualname(call.func) or "").startswith("torch.distributed."):
+                raise DeclinedError("it trains in several processes, where no graph is captured")
 
 
 def _is_lifted(script: Script, step: TrainingStep) -> bool:
