@@ -26,7 +26,7 @@ def laid_out(before: Places, after: str) -> str:
     if after == before.text or "\f" in after:
         return after
     formatter = formatter_of(before)
-    after = _set_apart(before, Places(after, ast.parse(after)))
+    after = _set_apart(before, Places(after, ast.parse(after)), formatted=formatter is not None)
     tree = ast.parse(after)
     places = Places(after, tree)
     known = {each.text for each in _statements(before)}
@@ -79,11 +79,12 @@ def _with_comments_in_line(before: Places, after: Places) -> str:
     return "".join(lines)
 
 
-def _set_apart(before: Places, after: Places) -> str:
+def _set_apart(before: Places, after: Places, *, formatted: bool) -> str:
     """The text with two blank lines around new functions of the module, as PEP 8 has it, and one between imports and
-    what is new below."""
+    what is new below: a statement, or in a file that is `formatted` the text of one."""
     functions = {each.name for each in before.tree.body if isinstance(each, ast.FunctionDef)}
     known = set(before.lines)
+    is_apart = formatted or sum(map(_is_code, after.tree.body)) > sum(map(_is_code, before.tree.body))
     wanted: dict[int, int] = {}  # blank lines above a line
     for above, statement in zip([None, *after.tree.body], [*after.tree.body, None], strict=True):
         if isinstance(above, ast.FunctionDef) and above.name not in functions and statement is not None:
@@ -95,7 +96,7 @@ def _set_apart(before: Places, after: Places) -> str:
             while after.lines[line - 2].startswith("#"):
                 line -= 1
             wanted[line] = 2
-        elif _is_import(above) and not _is_import(statement) and after.lines[line - 1] not in known:
+        elif is_apart and _is_import(above) and _is_code(statement) and after.lines[line - 1] not in known:
             if line == (above.end_lineno or above.lineno) + 1:
                 wanted[line] = 1
     lines = raw_lines(after.text)
@@ -111,6 +112,10 @@ def _set_apart(before: Places, after: Places) -> str:
 
 def _is_import(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Import | ast.ImportFrom)
+
+
+def _is_code(statement: ast.stmt) -> bool:
+    return not _is_import(statement)
 
 
 def _laid_out(statement: _Statement, formatter: Formatter) -> list[str] | None:

@@ -193,7 +193,7 @@ def test_a_failed_self_check_names_the_culprit_and_changes_nothing(monkeypatch: 
 def test_an_import_comes_with_its_use_and_once() -> None:
     rules = [inserting("AA001", "accel.a()", AddImport("accel")), inserting("AA002", "accel.b()", AddImport("accel"))]
     result = engine.rewrite("import os\n", None, rules)
-    assert result.after == "import os\nimport accel\naccel.a()\naccel.b()\n"
+    assert result.after == "import os\nimport accel\n\naccel.a()\naccel.b()\n"
 
 
 def test_libcst_is_imported_only_to_change_something() -> None:
