@@ -80,11 +80,12 @@ def _with_comments_in_line(before: Places, after: Places) -> str:
 
 
 def _set_apart(before: Places, after: Places, *, formatted: bool) -> str:
-    """The text with two blank lines around new functions of the module, as PEP 8 has it, and one between imports and
-    what is new below: a statement, or in a file that is `formatted` the text of one."""
+    """The text with two blank lines around new functions of the module, as PEP 8 has it, and one around what is new
+    below the imports: statements, or in a file that is `formatted` the text of one."""
     functions = {each.name for each in before.tree.body if isinstance(each, ast.FunctionDef)}
     known = set(before.lines)
     is_apart = formatted or sum(map(_is_code, after.tree.body)) > sum(map(_is_code, before.tree.body))
+    inserted: ast.stmt | None = None  # the last one below the imports
     wanted: dict[int, int] = {}  # blank lines above a line
     for above, statement in zip([None, *after.tree.body], [*after.tree.body, None], strict=True):
         if isinstance(above, ast.FunctionDef) and above.name not in functions and statement is not None:
@@ -96,9 +97,14 @@ def _set_apart(before: Places, after: Places, *, formatted: bool) -> str:
             while after.lines[line - 2].startswith("#"):
                 line -= 1
             wanted[line] = 2
-        elif is_apart and _is_import(above) and _is_code(statement) and after.lines[line - 1] not in known:
-            if line == (above.end_lineno or above.lineno) + 1:
+        elif not is_apart or not _is_code(statement):
+            continue
+        elif after.lines[line - 1] not in known and (_is_import(above) or above is inserted):
+            if _is_import(above) and line == (above.end_lineno or above.lineno) + 1:
                 wanted[line] = 1
+            inserted = statement
+        elif above is inserted and after.lines[end := above.end_lineno or above.lineno].strip():
+            wanted[end + 1] = 1
     lines = raw_lines(after.text)
     for line in sorted(wanted, reverse=True):
         low = high = line - 1
