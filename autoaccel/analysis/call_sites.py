@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis import decorators, name_lookups
-from autoaccel.analysis.classes import derived_classes, lineage
+from autoaccel.analysis.classes import derived_classes, lineage, methods
 from autoaccel.analysis.started_functions import handed_over, starts, starts_process
 from autoaccel.dataflow.abstract_values import BOUND, Kind
 from autoaccel.dataflow.call_arguments import bind_argument
@@ -178,10 +178,7 @@ def _enters(other: Script, call: ast.Call, function: ast.AST, cls: ast.AST | Non
 @once
 def _defining(ref: ClassRef, method: str) -> ast.ClassDef | None:
     """The class of a lineage that gives a method its body."""
-    for each in lineage(ref):
-        if any(isinstance(part, ast.FunctionDef) and part.name == method for part in each.node.body):
-            return each.node
-    return None
+    return next((file.enclosing_class(function) for file, function in methods(ref, method)), None)
 
 
 def arguments_for(script: Script, function: ast.AST, parameter: str) -> Iterator[tuple[Script, ast.expr]]:

@@ -77,6 +77,14 @@ def _linearized(ref: ClassRef, below: frozenset[ast.ClassDef]) -> list[ClassRef]
     return found
 
 
+def methods(ref: ClassRef, *names: str) -> Iterator[tuple[Script, ast.FunctionDef]]:
+    """The methods of a class and of its project bases, as Python looks them up; of these names, if any are given."""
+    for each in lineage(ref):
+        for part in each.node.body:
+            if isinstance(part, ast.FunctionDef) and (not names or part.name in names):
+                yield each.script, part
+
+
 def external_lineage(ref: ClassRef) -> Iterator[str]:
     """Qualified names of the external classes that a class derives from."""
     for each in lineage(ref):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import os
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
 from autoaccel.analysis import call_sites, namespaces
-from autoaccel.analysis.classes import lineage
+from autoaccel.analysis.classes import methods
 from autoaccel.analysis.project import Project
 from autoaccel.analysis.value_inference import Inference
 from autoaccel.dataflow.abstract_values import ANY, ClassRef, Kind, Value, Values
@@ -361,13 +362,7 @@ class Script:
                 found.append((value.script, value.node))
             elif value.cls is not None:
                 names = ("__init__",) if value.kind is Kind.CLASS else ("forward", "__call__")
-                for each in lineage(value.cls):
-                    methods = [
-                        part for part in each.node.body if isinstance(part, ast.FunctionDef) and part.name in names
-                    ]
-                    if methods:
-                        found.append((each.script, methods[0]))
-                        break
+                found.extend(itertools.islice(methods(value.cls, *names), 1))
         return tuple(found)
 
     def argument(

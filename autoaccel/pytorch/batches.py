@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autoaccel.analysis.call_values import returned
-from autoaccel.analysis.classes import lineage
+from autoaccel.analysis.classes import methods
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value, union
 from autoaccel.dataflow.definitions import ElementPath
@@ -154,11 +154,7 @@ def _gives_objects(script: Script, collate: ast.expr, path: ElementPath) -> bool
 def _has_to(value: Value) -> bool:
     if value.cls is None or value.kind is Kind.MODULE:
         return False
-    return any(
-        isinstance(part, ast.FunctionDef) and part.name == "to"
-        for each in lineage(value.cls)
-        for part in each.node.body
-    )
+    return any(True for _ in methods(value.cls, "to"))
 
 
 def _used_by_key(script: Script, transfer: BatchTransfer) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis.call_sites import arguments_for
-from autoaccel.analysis.classes import class_info, external_lineage, lineage
+from autoaccel.analysis.classes import class_info, external_lineage, lineage, methods
 from autoaccel.dataflow.abstract_values import Kind, Value, Values
 from autoaccel.dataflow.call_arguments import given_as, given_values
 from autoaccel.dataflow.query import fixpoint, once, once_all
@@ -229,20 +229,18 @@ def keeps_gradients(script: Script, expression: ast.expr) -> bool:
 
 def item_methods(cls: ClassRef) -> list[tuple[Script, ast.FunctionDef]]:
     """The methods that run per sample: `__getitem__` and what it calls on `self`."""
-    methods: dict[str, tuple[Script, ast.FunctionDef]] = {}
-    for each in lineage(cls):
-        for part in each.node.body:
-            if isinstance(part, ast.FunctionDef):
-                methods.setdefault(part.name, (each.script, part))
-    pending = [name for name in ITEM_METHODS if name in methods]
+    known: dict[str, tuple[Script, ast.FunctionDef]] = {}
+    for file, method in methods(cls):
+        known.setdefault(method.name, (file, method))
+    pending = [name for name in ITEM_METHODS if name in known]
     found: dict[str, tuple[Script, ast.FunctionDef]] = {}
     while pending:
         name = pending.pop()
         if name in found:
             continue
-        found[name] = methods[name]
-        for node in breadth_first(methods[name][1]):
-            if isinstance(node, ast.Attribute) and node.attr in methods and node.attr != "__init__":
+        found[name] = known[name]
+        for node in breadth_first(known[name][1]):
+            if isinstance(node, ast.Attribute) and node.attr in known and node.attr != "__init__":
                 pending.append(node.attr)
     return list(found.values())
 
@@ -332,12 +330,10 @@ def holds_file(cls: ClassRef) -> bool:
     """Whether the dataset opens a file when it is made: workers would share its position."""
     return any(
         isinstance(node, ast.Assign)
-        and _opens(each.script, node.value)
-        and any(_is_own(each.script, target, part) for target in node.targets)
-        for each in lineage(cls)
-        for part in each.node.body
-        if isinstance(part, ast.FunctionDef) and part.name == "__init__"
-        for node in breadth_first(part)
+        and _opens(file, node.value)
+        and any(_is_own(file, target, method) for target in node.targets)
+        for file, method in methods(cls, "__init__")
+        for node in breadth_first(method)
     )
 
 
@@ -359,8 +355,8 @@ def only_indexes(value: Value) -> bool:
         return True
     if value.cls is None:
         return value.kind in (Kind.SEQUENCE, Kind.TENSOR, Kind.ARRAY)
-    methods = item_methods(value.cls)
-    return bool(methods) and all(_is_cheap(file, method) for file, method in methods)
+    entered = item_methods(value.cls)
+    return bool(entered) and all(_is_cheap(file, method) for file, method in entered)
 
 
 def _is_cheap(script: Script, method: ast.FunctionDef) -> bool:

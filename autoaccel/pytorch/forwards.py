@@ -93,6 +93,11 @@ def is_module_method(script: Script, function: ast.AST) -> bool:
     return instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION)
 
 
+def forward_methods(script: Script) -> Iterator[ast.FunctionDef]:
+    """The forward passes that the models of a file define."""
+    return (each for each in script.find(ast.FunctionDef) if each.name == "forward" and is_module_method(script, each))
+
+
 def tries_out(script: Script, function: ast.AST, forwards: tuple[ast.Call, ...]) -> bool:
     """Whether a function only calls a fresh model once, to see that it runs: `net = Net(); print(net(x).size())`."""
     if any(script.in_scope(function, kind) for kind in (ast.For, ast.While)):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from autoaccel.analysis.call_values import returned
 from autoaccel.analysis.callables import called_name, functions_of
-from autoaccel.analysis.classes import instance_kind, lineage
+from autoaccel.analysis.classes import instance_kind, methods
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
@@ -22,6 +22,7 @@ from autoaccel.library_models.graph_operations import (
 )
 from autoaccel.library_models.python_names import PLAIN_DECORATORS
 from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
+from autoaccel.pytorch.forwards import forward_methods
 from autoaccel.pytorch.graph_flow import GraphFlow
 from autoaccel.pytorch.graph_operands import MAY_HOLD, may_have_graph
 from autoaccel.pytorch.graph_states import CallStack, FlowState, GraphNeeded, push_call
@@ -36,6 +37,7 @@ Seen = dict[ast.AST, bool]
 _HOOKS = FORWARD_HOOKS | frozenset(
     "_forward_hooks _forward_pre_hooks _global_forward_hooks _global_forward_pre_hooks".split()
 )
+_LOOK_UPS = ("__getattr__", "__getattribute__")
 _NEEDED = "its result may reach a backward pass"
 _HOOK = "a hook that is not in sight sees it"
 _NO_MODELS = frozenset(
@@ -157,11 +159,8 @@ def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: Seen
             raise Incomplete("a model's forward is replaced")
         for file, function in functions:
             yield from _run_by(file, function, forward, seen)
-    for cls in script.find(ast.ClassDef):
-        if instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION):
-            for part in cls.body:
-                if isinstance(part, ast.FunctionDef) and part.name == "forward":
-                    yield from _run_by(script, part, forward, seen)
+    for function in forward_methods(script):
+        yield from _run_by(script, function, forward, seen)
 
 
 def _run_by(script: Script, function: ast.AST, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[FlowState]:
@@ -217,16 +216,13 @@ def _getters(script: Script, read: ast.Attribute) -> Iterator[tuple[Script, ast.
     """The methods that reading an attribute may run, and whether they may hand out again what they gave before: by a
     decorator, `@cached_property`, or since they are asked for what is not there yet."""
     for owner in script.values(read.value) if isinstance(read.ctx, ast.Load) else ():
-        for ref in lineage(owner.cls) if owner.cls is not None else ():
-            for part in ref.node.body:
-                if not isinstance(part, ast.FunctionDef):
-                    continue
-                if part.name in ("__getattr__", "__getattribute__"):
-                    yield ref.script, part, True
-                elif part.name == read.attr:
-                    kept = any(_may_keep_results(ref.script, each) for each in part.decorator_list)
-                    if property_name(part) or (kept and script.call_of(read) is None):
-                        yield ref.script, part, kept
+        for file, method in methods(owner.cls, *_LOOK_UPS, read.attr) if owner.cls is not None else ():
+            if method.name in _LOOK_UPS:
+                yield file, method, True
+            else:
+                kept = any(_may_keep_results(file, each) for each in method.decorator_list)
+                if property_name(method) or (kept and script.call_of(read) is None):
+                    yield file, method, kept
 
 
 def _may_give_tensor(script: Script, getter: ast.FunctionDef) -> bool:

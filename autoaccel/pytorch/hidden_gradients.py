@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from autoaccel.analysis.attribute_values import attribute_of
 from autoaccel.analysis.callables import called_name, functions_of
-from autoaccel.analysis.classes import instance_kind, lineage
+from autoaccel.analysis.classes import instance_kind, methods
 from autoaccel.analysis.imported_names import imported
 from autoaccel.analysis.name_lookups import named_member
 from autoaccel.analysis.script import Script
@@ -26,6 +26,7 @@ from autoaccel.dataflow.query import fixpoint
 from autoaccel.dataflow.syntax_index import Function, last_name
 from autoaccel.library_models.graph_operations import keeps_nothing
 from autoaccel.library_models.python_names import CONSTRUCTORS, NAMESPACES, PLAIN_DECORATORS, PROPERTIES
+from autoaccel.pytorch.forwards import forward_methods
 from autoaccel.pytorch.gradients import sets_grad_mode, trains
 from autoaccel.pytorch.implicit_calls import iterated_values
 from autoaccel.pytorch.object_references import connected_files
@@ -215,7 +216,7 @@ def code_run_by(script: Script, region: list[ast.AST], *, models: bool = True) -
     """A region, the functions that it surely may enter, and the forward passes of all models, which it may run."""
     pending: list[ScriptNode] = [(script, part) for part in region]
     if models:
-        pending.extend((other, each) for other in connected_files(script) for each in _forwards(other))
+        pending.extend((other, each) for other in connected_files(script) for each in forward_methods(other))
     seen = {part for _, part in pending}
     while pending:
         file, part = pending.pop()
@@ -224,12 +225,6 @@ def code_run_by(script: Script, region: list[ast.AST], *, models: bool = True) -
             if function not in seen:
                 seen.add(function)
                 pending.append((other, function))
-
-
-def _forwards(script: Script) -> Iterator[ast.FunctionDef]:
-    for cls in script.find(ast.ClassDef):
-        if instance_kind(script.class_ref(cls)) in (Kind.MODULE, Kind.LOSS_FUNCTION):
-            yield from (each for each in cls.body if isinstance(each, ast.FunctionDef) and each.name == "forward")
 
 
 def _callees(script: Script, part: ast.AST) -> Iterator[ScriptNode]:
@@ -245,10 +240,7 @@ def _callees(script: Script, part: ast.AST) -> Iterator[ScriptNode]:
 
 def _methods(values: Iterable[Value], names: frozenset[str]) -> Iterator[ScriptNode]:
     for value in values:
-        for ref in lineage(value.cls) if value.cls is not None else ():
-            for each in ref.node.body:
-                if isinstance(each, ast.FunctionDef) and each.name in names:
-                    yield ref.script, each
+        yield from methods(value.cls, *names) if value.cls is not None else ()
 
 
 def _iterated(script: Script, part: ast.AST) -> Iterator[tuple[ast.expr, ast.For | ast.AsyncFor | None]]:

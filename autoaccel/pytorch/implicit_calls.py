@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from autoaccel.analysis.classes import lineage
+from autoaccel.analysis.classes import methods
 from autoaccel.analysis.name_lookups import mentions
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
@@ -66,7 +66,7 @@ def implicit_callees(script: Script, node: ast.AST) -> Iterator[tuple[Script, as
             for owner in owners:
                 yield from _methods(script, owner, _TRUTH)
         case ast.UnaryOp(operand=owner):
-            yield from (each for each in _methods(script, owner, None) if is_protocol(each[1]))
+            yield from (each for each in _methods(script, owner, ()) if is_protocol(each[1]))
         case ast.Compare(left=left, comparators=others):
             for owner in (left, *others):
                 yield from _methods(script, owner, _COMPARING)
@@ -76,7 +76,7 @@ def implicit_callees(script: Script, node: ast.AST) -> Iterator[tuple[Script, as
             yield from _methods(script, owner, ("__enter__", "__exit__"))
         case ast.BinOp(left=left, right=right) | ast.AugAssign(target=left, value=right):
             for owner in (left, right):
-                yield from (each for each in _methods(script, owner, None) if is_protocol(each[1]))
+                yield from (each for each in _methods(script, owner, ()) if is_protocol(each[1]))
         case ast.FunctionDef(decorator_list=decorators):
             for decorator in decorators:
                 function = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -85,14 +85,10 @@ def implicit_callees(script: Script, node: ast.AST) -> Iterator[tuple[Script, as
                         yield value.script, value.node
 
 
-def _methods(
-    script: Script, owner: ast.expr, names: tuple[str, ...] | None
-) -> Iterator[tuple[Script, ast.FunctionDef]]:
+def _methods(script: Script, owner: ast.expr, names: tuple[str, ...]) -> Iterator[tuple[Script, ast.FunctionDef]]:
+    """Of what the owner may be; all of them where no names are given."""
     for value in iterated_values(script.values(owner)):
-        for ref in lineage(value.cls) if value.cls is not None else ():
-            for part in ref.node.body:
-                if isinstance(part, ast.FunctionDef) and (names is None or part.name in names):
-                    yield ref.script, part
+        yield from methods(value.cls, *names) if value.cls is not None else ()
 
 
 def iterated_values(values: Iterable[Value]) -> Iterator[Value]:
@@ -115,9 +111,8 @@ def sets(script: Script, owner: ast.expr, name: str) -> bool:
     """Whether storing an attribute may run a method of a project class: `__setattr__`, or a property's setter."""
     owners = script.values(owner)
     for value in owners:
-        for ref in lineage(value.cls) if value.cls is not None else ():
-            if any(_is_setter(part, name) for part in ref.node.body):
-                return True
+        if value.cls is not None and any(_is_setter(method, name) for _, method in methods(value.cls)):
+            return True
     if not any(value.cls is None and value.kind is Kind.UNKNOWN for value in owners):
         return False
     return any(
@@ -127,11 +122,9 @@ def sets(script: Script, owner: ast.expr, name: str) -> bool:
     )
 
 
-def _is_setter(part: ast.AST, name: str) -> bool:
-    if not isinstance(part, ast.FunctionDef):
-        return False
-    setters = (each for each in part.decorator_list if isinstance(each, ast.Attribute) and each.attr == "setter")
-    return part.name == "__setattr__" or (part.name == name and any(setters))
+def _is_setter(method: ast.FunctionDef, name: str) -> bool:
+    setters = (each for each in method.decorator_list if isinstance(each, ast.Attribute) and each.attr == "setter")
+    return method.name == "__setattr__" or (method.name == name and any(setters))
 
 
 def hands_on_names(script: Script, scope: ast.AST) -> bool:

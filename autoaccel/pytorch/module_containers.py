@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterable, Iterator
 
-from autoaccel.analysis.classes import class_info, lineage
+from autoaccel.analysis.classes import class_info, lineage, methods
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
@@ -27,11 +28,7 @@ def forwards(script: Script, function: ast.expr) -> tuple[tuple[Script, ast.Func
             continue
         if each.cls is None or each.kind is not Kind.MODULE:
             return ()
-        for ref in lineage(each.cls):
-            named = [part for part in ref.node.body if isinstance(part, ast.FunctionDef) and part.name == "forward"]
-            if named:
-                found[named[0]] = ref.script
-                break
+        found.update((method, file) for file, method in itertools.islice(methods(each.cls, "forward"), 1))
     return tuple((file, each) for each, file in found.items())
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis.classes import instance_kind, lineage
+from autoaccel.analysis.classes import instance_kind, methods
 from autoaccel.dataflow.abstract_values import NOTHING, Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.query import once, once_all
@@ -137,8 +137,4 @@ def _last(expression: ast.Name | ast.Attribute) -> str:
 
 def _bodies(cls: ClassRef, *, building: bool) -> Iterator[tuple[Script, ast.FunctionDef]]:
     """What runs when an instance is called or, where it is built, made."""
-    names = ("forward", "__call__", "__init__") if building else ("forward", "__call__")
-    for ref in lineage(cls):
-        for part in ref.node.body:
-            if isinstance(part, ast.FunctionDef) and part.name in names:
-                yield ref.script, part
+    return methods(cls, *(("forward", "__call__", "__init__") if building else ("forward", "__call__")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from autoaccel.analysis.classes import class_info, lineage
+from autoaccel.analysis.classes import class_info, lineage, methods
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.library_models.tensor_views import VIEWS
@@ -40,12 +40,7 @@ def is_small(script: Script, model: Value, around: frozenset[ast.ClassDef] = fro
 
 def _has_one_operation(ref: ClassRef, around: frozenset[ast.ClassDef]) -> bool:
     """Whether the forward pass of a class consists of one layer, or one operation, and reshapes."""
-    forwards = [
-        (each.script, part)
-        for each in lineage(ref)
-        for part in each.node.body
-        if isinstance(part, ast.FunctionDef) and part.name == "forward"
-    ]
+    forwards = [*methods(ref, "forward")]
     if not forwards:
         return False
     script, forward = forwards[0]

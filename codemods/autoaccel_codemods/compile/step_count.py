@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from autoaccel.analysis.call_sites import is_bound
-from autoaccel.analysis.classes import lineage
+from autoaccel.analysis.classes import methods
 from autoaccel.analysis.iteration_wrappers import wrapped_argument
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
@@ -343,14 +343,8 @@ def _sources(script: Script, made: LoaderCall) -> tuple[Value, ...]:
 def _has_simple_length(source: Value) -> bool:
     if source.cls is None:
         return (source.name or "").startswith(("torchvision.datasets.", "torch.utils.data.TensorDataset"))
-    lengths = [
-        part
-        for each in lineage(source.cls)
-        for part in each.node.body
-        if isinstance(part, ast.FunctionDef) and part.name == "__len__"
-    ]
-    match lengths:
-        case [ast.FunctionDef(body=[ast.Return()]), *_]:
+    match [*methods(source.cls, "__len__")]:
+        case [(_, ast.FunctionDef(body=[ast.Return()])), *_]:
             return True
         case _:
             return False
