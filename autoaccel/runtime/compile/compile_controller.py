@@ -297,12 +297,12 @@ class CompileController:
             return False
         return self._begin(Compilation(open=True), f"{decision.reason}, as in an earlier run")
 
-    def _run(self, share: float) -> compile_cost.Run:
+    def _run(self, share: float) -> compile_cost.TrainingRun:
         candidates = (self._target.planned, self._earlier.steps)
         left = next(
             (planned - self.iterations for planned in candidates if planned and planned > self.iterations), None
         )
-        return compile_cost.Run(self.iterations, self._step, left, share, self._budget.spent)
+        return compile_cost.TrainingRun(self.iterations, self._step, left, share, self._budget.spent)
 
     def _prior(self) -> compile_cost.Prior:
         return compile_cost.PRIORS.get(self._target.place.type, compile_cost.PRIORS["cpu"])

@@ -52,7 +52,7 @@ PRIORS: Final[Mapping[str, Prior]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TrainingRun:
     """What is known of a run.
 
     done, left: steps so far and to come, None where nothing tells.  step: seconds of one.  share: of a step's time
@@ -75,7 +75,7 @@ class CostDecision:
     final: bool = False
 
 
-def worth(run: Run, cost: float, prior: Prior) -> CostDecision:
+def worth(run: TrainingRun, cost: float, prior: Prior) -> CostDecision:
     """Whether to compile now, for so many seconds."""
     if run.step < prior.smallest:
         return CostDecision(False, f"steps of {duration(run.step)} are too short to gain by it", run.done >= EARLY)
@@ -94,7 +94,7 @@ def worth(run: Run, cost: float, prior: Prior) -> CostDecision:
     return CostDecision(True, f"{known}: compiling pays")
 
 
-def _known(run: Run) -> str:
+def _known(run: TrainingRun) -> str:
     sofar = f"{duration(run.done * run.step)} of steps so far"
     left = "" if run.left is None else f", {run.left} left"
     return f"{sofar}{left} at {duration(run.step)}"

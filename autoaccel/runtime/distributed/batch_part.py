@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 import torch
 
-from .shares import Rows
+from .shares import RankRows
 
 _HERE: Final = f"{Path(__file__).parent}{os.sep}"
 _TORCHS: Final = (torch.nn.functional.__file__, torch.random.__file__)
@@ -20,11 +20,11 @@ Site = tuple[object, int, int]
 """A line of a program and the module in which it runs."""
 
 
-class View(Protocol):
+class BatchView(Protocol):
     """The part of the batch that a forward pass computes."""
 
     @property
-    def rows(self) -> Rows | None:
+    def rows(self) -> RankRows | None:
         """Its rows; None is all of them."""
 
     def batch_dim(self, shape: tuple[int, ...]) -> int | None:
@@ -52,9 +52,9 @@ class Share:
     """
 
     def __init__(
-        self, rows: Rows, dims: dict[Site, int | None], expected: list[tuple[Site, tuple[int, ...]]] | None = None
+        self, rows: RankRows, dims: dict[Site, int | None], expected: list[tuple[Site, tuple[int, ...]]] | None = None
     ) -> None:
-        self.rows: Rows = rows
+        self.rows: RankRows = rows
         self.dims = dims
         self._expected = None if expected is None else iter(expected)
 
@@ -83,20 +83,20 @@ class Share:
             raise RuntimeError("random numbers are drawn whose rows cannot be told")
 
 
-_view: View | None = None
+_view: BatchView | None = None
 
 
-def current() -> View | None:
+def current() -> BatchView | None:
     """What the code that runs now computes; None outside of distributed models."""
     return _view
 
 
-def rows() -> Rows | None:
+def rows() -> RankRows | None:
     """The rows that the code which runs now computes; None where it is all of a batch."""
     return None if _view is None else _view.rows
 
 
-def enter(view: View | None) -> View | None:
+def enter(view: BatchView | None) -> BatchView | None:
     """Set what is computed from here on; returns what was before."""
     global _view
     before, _view = _view, view
@@ -104,7 +104,7 @@ def enter(view: View | None) -> View | None:
 
 
 @contextmanager
-def computing(view: View | None) -> Iterator[None]:
+def computing(view: BatchView | None) -> Iterator[None]:
     """Set what is computed for a while."""
     before = enter(view)
     try:

@@ -24,7 +24,7 @@ from ..environment import Decision, note
 from ..execution_mode import is_traced
 from . import batch_norm, batch_part, gradient_reduction, process_group, random_draws, shares
 from .row_independence import RowIndependence, examine
-from .shares import Rows
+from .shares import RankRows
 
 _Model = TypeVar("_Model", bound=nn.Module)
 _SPARE: Final = 1  # rows beyond two for each rank, of those that are tried first, so that shares are uneven
@@ -169,19 +169,19 @@ class GlobalForward:
                 "does may not hang on its process, the clock, or the order of sets of strings (PYTHONHASHSEED=0)"
             )
 
-        def compute(rows: Rows | None) -> Any:
+        def compute(rows: RankRows | None) -> Any:
             args, kwargs = few.arguments(rows)
             return self._forward(*args, **kwargs)
 
         with group.naming_the_lost(place):
-            found = examine(self._model, compute, Rows(few.count, group.rank, group.size))
+            found = examine(self._model, compute, RankRows(few.count, group.rank, group.size))
         verdicts = [bool(each[0]) for each in group.exchange([float(bool(found.problem))], place)]
         if any(verdicts) and not found.problem:
             return RowIndependence(f"rank {verdicts.index(True)} cannot compute a part of it")
         return found
 
     def _shared(self, batch: _Batch, found: RowIndependence) -> Any:
-        rows = Rows(batch.count, self._group.rank, self._group.size)
+        rows = RankRows(batch.count, self._group.rank, self._group.size)
         share = batch_part.Share(rows, found.draws)
         with self._group.naming_the_lost(f"at call {self._calls} of {self._name}"):
             args, kwargs = batch.arguments(rows)
@@ -238,7 +238,7 @@ class _Batch:
         args, kwargs = pytree.tree_unflatten(leaves, self._structure)
         return _Batch(args, kwargs)
 
-    def arguments(self, rows: Rows | None) -> Any:
+    def arguments(self, rows: RankRows | None) -> Any:
         """The positional and the named arguments for some rows; for None as they are."""
         leaves = (
             self._leaves
@@ -264,7 +264,7 @@ class _Batch:
             return leaf.dim() > 0 and leaf.shape[0] == self.count
         return _is_plain_list(leaf) and len(leaf) == self.count
 
-    def _taken(self, leaf: Any, rows: Rows) -> Any:
+    def _taken(self, leaf: Any, rows: RankRows) -> Any:
         if isinstance(leaf, torch.Tensor):
             return shares.take_rows(leaf, rows, 0, _whole_again)
         return leaf[rows.first : rows.first + rows.own]

@@ -17,7 +17,7 @@ import torch
 from torch.nn import functional
 
 from . import batch_part
-from .shares import Rows
+from .shares import RankRows
 
 _DROPOUTS: Final = ("dropout", "dropout1d", "dropout2d", "dropout3d")
 _PADDED: Final = ("alpha_dropout", "feature_alpha_dropout", "rrelu")
@@ -60,12 +60,12 @@ def _replace(owner: Any, name: str, kind: Callable[..., Any]) -> None:
     setattr(owner, name, replaced)
 
 
-def _global(shape: Any, rows: Rows, dim: int) -> list[int]:
+def _global(shape: Any, rows: RankRows, dim: int) -> list[int]:
     """The shape that something has for the global batch."""
     return [size // rows.own * rows.count if each == dim else size for each, size in enumerate(shape)]
 
 
-def _template(tensor: torch.Tensor, rows: Rows, dim: int) -> torch.Tensor:
+def _template(tensor: torch.Tensor, rows: RankRows, dim: int) -> torch.Tensor:
     """Memory for what `tensor` is for the global batch, laid out as it is."""
     shape = _global(tensor.shape, rows, dim)
     order = sorted(range(tensor.dim()), key=tensor.stride, reverse=True)
@@ -73,14 +73,14 @@ def _template(tensor: torch.Tensor, rows: Rows, dim: int) -> torch.Tensor:
     return tensor.new_empty([shape[each] for each in order]).permute(inverse)
 
 
-def _own(tensor: torch.Tensor, rows: Rows, dim: int) -> torch.Tensor:
+def _own(tensor: torch.Tensor, rows: RankRows, dim: int) -> torch.Tensor:
     """This rank's rows, without the memory of the others."""
     return rows.of(tensor, dim).clone()
 
 
 def _by_mask(
     original: Callable[..., Any],
-    view: batch_part.View,
+    view: batch_part.BatchView,
     input: torch.Tensor,  # noqa: A002 - torch's name
     p: float = 0.5,
     training: bool = True,
@@ -93,7 +93,7 @@ def _by_mask(
     return input.mul_(mask) if inplace else input * mask
 
 
-def _padded(original: Callable[..., Any], view: batch_part.View, *args: Any, **kwargs: Any) -> Any:
+def _padded(original: Callable[..., Any], view: batch_part.BatchView, *args: Any, **kwargs: Any) -> Any:
     """For what draws a number for each entry, whatever it is: this rank's rows stand among others."""
     shape = next((each.shape for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor)), None)
     if shape is None:
@@ -129,26 +129,32 @@ def _with(shape: torch.Size, dim: int, size: int) -> list[int]:
     return [size if each == dim else other for each, other in enumerate(shape)]
 
 
-def _factory(original: Callable[..., Any], view: batch_part.View, *args: Any, **kwargs: Any) -> Any:
+def _factory(original: Callable[..., Any], view: batch_part.BatchView, *args: Any, **kwargs: Any) -> Any:
     size = kwargs.pop("size", args)
     if len(size) == 1 and not isinstance(size[0], int):
         size = size[0]
     return _sized(view, size, lambda whole: original(whole, **kwargs))
 
 
-def _randint(original: Callable[..., Any], view: batch_part.View, *args: Any, **kwargs: Any) -> Any:
+def _randint(original: Callable[..., Any], view: batch_part.BatchView, *args: Any, **kwargs: Any) -> Any:
     *limits, size = (*args, kwargs.pop("size")) if "size" in kwargs else args
     return _sized(view, size, lambda whole: original(*limits, whole, **kwargs))
 
 
-def _sized(view: batch_part.View, size: Any, draw: Callable[[list[int]], Any]) -> Any:
+def _sized(view: batch_part.BatchView, size: Any, draw: Callable[[list[int]], Any]) -> Any:
     dim = view.batch_dim(tuple(size))
     if dim is None or view.rows is None:
         return draw(list(size))
     return _own(draw(_global(size, view.rows, dim)), view.rows, dim)
 
 
-def _like(original: Callable[..., Any], view: batch_part.View, input: torch.Tensor, *args: Any, **kwargs: Any) -> Any:  # noqa: A002
+def _like(
+    original: Callable[..., Any],
+    view: batch_part.BatchView,
+    input: torch.Tensor,  # noqa: A002
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
     dim = view.batch_dim(input.shape)
     if dim is None or view.rows is None:
         return original(input, *args, **kwargs)
@@ -158,7 +164,7 @@ def _like(original: Callable[..., Any], view: batch_part.View, input: torch.Tens
 
 
 def _filling(
-    original: Callable[..., Any], view: batch_part.View, tensor: torch.Tensor, *args: Any, **kwargs: Any
+    original: Callable[..., Any], view: batch_part.BatchView, tensor: torch.Tensor, *args: Any, **kwargs: Any
 ) -> Any:
     dim = view.batch_dim(tensor.shape)
     by_tensor = any(isinstance(each, torch.Tensor) for each in (*args, *kwargs.values()))
@@ -169,7 +175,7 @@ def _filling(
 
 def _attention(
     original: Callable[..., Any],
-    view: batch_part.View,
+    view: batch_part.BatchView,
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,

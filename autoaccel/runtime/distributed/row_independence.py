@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from ..rng_state import RngState
 from . import batch_part
-from .shares import Rows
+from .shares import RankRows
 
 _TOLERANCE: Final = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 5e-2, torch.bfloat16: 5e-2}
 
@@ -39,11 +39,11 @@ class RowIndependence:
     draws: dict[batch_part.Site, int | None] = field(default_factory=dict)
 
 
-Compute = Callable[[Rows | None], Any]
+Compute = Callable[[RankRows | None], Any]
 """A forward pass of some rows of a batch, or of all of them."""
 
 
-def examine(model: nn.Module, compute: Compute, rows: Rows) -> RowIndependence:
+def examine(model: nn.Module, compute: Compute, rows: RankRows) -> RowIndependence:
     """Try a model on a batch of `rows.count` rows, of which this rank has its share.
 
     Args:
@@ -78,7 +78,7 @@ def examine(model: nn.Module, compute: Compute, rows: Rows) -> RowIndependence:
     return _compared(whole, share, rows, share_view.dims)
 
 
-def _compared(whole: Any, share: Any, rows: Rows, draws: dict[batch_part.Site, int | None]) -> RowIndependence:
+def _compared(whole: Any, share: Any, rows: RankRows, draws: dict[batch_part.Site, int | None]) -> RowIndependence:
     (all_of_it, structure), (own, same) = pytree.tree_flatten(whole), pytree.tree_flatten(share)
     if structure != same:
         return RowIndependence("the form of its outputs hangs on the number of rows")
@@ -92,7 +92,7 @@ def _compared(whole: Any, share: Any, rows: Rows, draws: dict[batch_part.Site, i
     return RowIndependence(outputs=tuple(dims), draws=draws)
 
 
-def _row_dim(whole: Any, share: Any, rows: Rows) -> int | None:
+def _row_dim(whole: Any, share: Any, rows: RankRows) -> int | None:
     """The dimension that has rows of the batch: the one that is shorter in a share."""
     if not isinstance(whole, torch.Tensor) or not isinstance(share, torch.Tensor) or whole.dim() != share.dim():
         return None

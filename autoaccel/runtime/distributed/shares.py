@@ -17,7 +17,7 @@ from torch import distributed as dist
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RankRows:
     """A rank's part of a batch of `count` rows; the first ranks have one more where that is not a multiple."""
 
     count: int
@@ -49,7 +49,7 @@ class TakeRows(torch.autograd.Function):
     """This rank's rows of what all ranks have; backward, all ranks get the gradient of all rows."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, rows: Rows, dim: int, after: Callable[[], None]) -> torch.Tensor:
+    def forward(ctx: Any, tensor: torch.Tensor, rows: RankRows, dim: int, after: Callable[[], None]) -> torch.Tensor:
         ctx.rows, ctx.dim, ctx.after = rows, dim, after
         return rows.of(tensor, dim).clone()
 
@@ -67,7 +67,7 @@ class Gather(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, tensor: torch.Tensor, rows: Rows, dim: int, before: Callable[[], None]) -> torch.Tensor:
+    def forward(ctx: Any, tensor: torch.Tensor, rows: RankRows, dim: int, before: Callable[[], None]) -> torch.Tensor:
         ctx.rows, ctx.dim, ctx.before = rows, dim, before
         along = tensor.detach().movedim(dim, 0).contiguous()
         sizes = [size * (len(along) // rows.own) for size in rows.sizes]
@@ -101,7 +101,7 @@ def _nothing() -> None:
     """What there is to do where nothing is."""
 
 
-def take_rows(tensor: torch.Tensor, rows: Rows, dim: int = 0, after: Callable[[], None] = _nothing) -> torch.Tensor:
+def take_rows(tensor: torch.Tensor, rows: RankRows, dim: int = 0, after: Callable[[], None] = _nothing) -> torch.Tensor:
     """`TakeRows`; a plain view where no gradient is wanted. `after` is called when backward leaves the rows."""
     if not (tensor.requires_grad and torch.is_grad_enabled()):
         return rows.of(tensor, dim)
@@ -109,7 +109,7 @@ def take_rows(tensor: torch.Tensor, rows: Rows, dim: int = 0, after: Callable[[]
     return taken
 
 
-def gather(tensor: torch.Tensor, rows: Rows, dim: int = 0, before: Callable[[], None] = _nothing) -> torch.Tensor:
+def gather(tensor: torch.Tensor, rows: RankRows, dim: int = 0, before: Callable[[], None] = _nothing) -> torch.Tensor:
     """`Gather`. `before` is called when backward comes to the rows."""
     gathered: torch.Tensor = Gather.apply(tensor, rows, dim, before)  # type: ignore[no-untyped-call]
     return gathered

@@ -13,7 +13,7 @@ from ..rng_state import RngState
 from .batch_equality import difference
 from .device_placement import DevicePlacement
 from .mutation_guard import MutationGuard
-from .row_indices import Rows, Unfit, rows
+from .row_indices import RowIndices, Unfit, rows
 from .sample_structure import PartPath, Sample, SamplePart, map_parts, take_dtypes
 
 # What looking up can meet in a dataset that is no longer what it was, or in indices outside it.
@@ -81,7 +81,7 @@ class WholeBatchFetcher(_MapDatasetFetcher):
             return batch
 
     def _sample_by_sample(self, indices: Any) -> Any:
-        return self._plain.fetch(list(indices.listed()) if isinstance(indices, Rows) else indices)
+        return self._plain.fetch(list(indices.listed()) if isinstance(indices, RowIndices) else indices)
 
     def _prove(self, lookup: BatchLookup, indices: Any) -> Any:
         """The first batch of a way, both ways; the streams of random numbers go on as torch's way leaves them."""

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import torch
 
 from ..loading.copy_stream import plain
-from .row_indices import Rows, Unfit, picked
+from .row_indices import RowIndices, Unfit, picked
 
 View: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
@@ -33,7 +33,7 @@ class Tensors:
         self.views = tuple(views)
         self.library = library
 
-    def host(self, rows: Rows) -> torch.Tensor:
+    def host(self, rows: RowIndices) -> torch.Tensor:
         """The values of a batch in memory of their own, on the host; the first dimension is the batch's."""
         seen = self.seen()
         if seen.device.type == "cpu":
@@ -66,7 +66,7 @@ class Numbers:
     def __init__(self, numbers: Sequence[Any]) -> None:
         self.numbers = numbers
 
-    def host(self, rows: Rows) -> torch.Tensor:
+    def host(self, rows: RowIndices) -> torch.Tensor:
         values = picked(self.numbers, rows.listed())
         kinds = set(map(type, values))
         if kinds == {int}:
@@ -79,7 +79,7 @@ class Numbers:
 class Indices:
     """The indices themselves."""
 
-    def host(self, rows: Rows) -> torch.Tensor:
+    def host(self, rows: RowIndices) -> torch.Tensor:
         return rows.tensor.clone()
 
 

@@ -22,7 +22,7 @@ from .. import devices
 from ..loading.rebuild_batch import PartsToMove
 from .batch_equality import bits
 from .columns import Tensors
-from .row_indices import Rows, Unfit, sent
+from .row_indices import RowIndices, Unfit, sent
 from .sample_structure import SamplePart
 
 SHARE: Final = 0.1  # of the device's free memory that all copies may take together
@@ -140,7 +140,7 @@ class DevicePlacement:
         if self.device is not None:
             _release(_numbered(self.device))
 
-    def look(self, part: SamplePart, rows: Rows, path: tuple[Any, ...]) -> torch.Tensor:
+    def look(self, part: SamplePart, rows: RowIndices, path: tuple[Any, ...]) -> torch.Tensor:
         device = None if self.device is None else _numbered(self.device)
         if device is None or not self.moves(path):
             values = part.host(rows)

@@ -13,7 +13,7 @@ import torch
 from .mutation_guard import Unsupported
 from .row_indices import Unfit
 from .sample_structure import TensorStep
-from .symbolic_rows import Row
+from .symbolic_rows import SymbolicRow
 
 
 def is_module(thing: Any) -> bool:
@@ -80,8 +80,8 @@ def made(function: Any, arguments: Sequence[Any], options: dict[str, Any]) -> An
     row = arguments[0] if arguments else None
     if isinstance(row, list) and len(row) == 1 and name in ("torch.tensor", "numpy.array", *_LEGACY):
         (row,) = row
-        row = _in_a_list(row) if isinstance(row, Row) and row.dims == 0 else None
-    if not isinstance(row, Row) or len(arguments) != 1 or options:
+        row = _in_a_list(row) if isinstance(row, SymbolicRow) and row.dims == 0 else None
+    if not isinstance(row, SymbolicRow) or len(arguments) != 1 or options:
         raise Unsupported("its __getitem__ makes something out of other things than a sample's values")
     if function in (int, float) and row.dims == 0:
         return _number(row, function)
@@ -106,13 +106,13 @@ def _as_torch_takes_numbers(values: torch.Tensor) -> torch.Tensor:
     return values.to(torch.get_default_dtype()) if values.is_floating_point() else values
 
 
-def _in_a_list(row: Row) -> Row:
+def _in_a_list(row: SymbolicRow) -> SymbolicRow:
     if row.kind == "number":
         row = row.then(_as_torch_takes_numbers)
     return row.then(lambda values: values.unsqueeze(1), dims=1, scalar=True)
 
 
-def _number(row: Row, kind: type) -> Row:
+def _number(row: SymbolicRow, kind: type) -> SymbolicRow:
     """A sample's single number as Python's; only whole numbers become whole ones."""
     dtype = torch.int64 if kind is int else torch.float64
 
@@ -124,7 +124,7 @@ def _number(row: Row, kind: type) -> Row:
     return row.then(converted, kind="number", scalar=False)
 
 
-def method(row: Row, name: str, arguments: Sequence[Any], options: dict[str, Any]) -> Row:
+def method(row: SymbolicRow, name: str, arguments: Sequence[Any], options: dict[str, Any]) -> SymbolicRow:
     """A call of a row's method."""
     if options or row.kind == "number":
         raise Unsupported(f"its __getitem__ calls .{name} with options")

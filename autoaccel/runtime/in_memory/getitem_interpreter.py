@@ -17,7 +17,7 @@ from . import dtype_conversions, symbolic_rows
 from .function_source import definition
 from .mutation_guard import MutationGuard, Unsupported
 from .sample_structure import Sample
-from .symbolic_rows import Index, Row
+from .symbolic_rows import Index, SymbolicRow
 
 _MOST_STATEMENTS = 20
 
@@ -42,7 +42,7 @@ def read_samples(dataset: Any, guard: MutationGuard) -> Sample:
 
 def _sample(value: Any) -> Sample:
     """What is returned, as parts of a batch."""
-    if isinstance(value, (Row, Index)):
+    if isinstance(value, (SymbolicRow, Index)):
         return symbolic_rows.part(value)
     if isinstance(value, (list, tuple)):
         return [_sample(each) for each in value]
@@ -151,7 +151,7 @@ class _Reader:
             return dtype_conversions.made(function, [self._option(each) for each in call.args], options)
         if isinstance(call.func, ast.Attribute) and not self._is_outside(call.func):
             on = self.value(call.func.value)
-            if isinstance(on, Row):
+            if isinstance(on, SymbolicRow):
                 return dtype_conversions.method(on, call.func.attr, [self._option(each) for each in call.args], options)
         raise Unsupported(f"its __getitem__ calls `{_start(call.func)}`")
 

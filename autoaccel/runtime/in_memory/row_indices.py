@@ -14,7 +14,7 @@ class Unfit(Exception):  # noqa: N818 - a fact about the batch, not a defect
     """This batch cannot be looked up whole; sample by sample it may be possible."""
 
 
-class Rows:
+class RowIndices:
     """Indices along the first dimension of what samples are taken from: integers, in the order of the batch."""
 
     __slots__ = ("_ends", "_on", "_through", "_whole", "indices", "tensor")
@@ -22,17 +22,17 @@ class Rows:
     def __init__(self, tensor: torch.Tensor, indices: Sequence[int] | None = None) -> None:
         self.tensor = tensor
         self.indices = indices
-        self._whole: tuple[Rows, int] | None = None  # what these are a slice of, and where it begins
+        self._whole: tuple[RowIndices, int] | None = None  # what these are a slice of, and where it begins
         self._ends: tuple[int, int] | None = None
         self._on: dict[torch.device, torch.Tensor] = {}
-        self._through: dict[int, Rows] = {}
+        self._through: dict[int, RowIndices] = {}
 
     def __len__(self) -> int:
         return self.tensor.shape[0]
 
-    def part(self, start: int, stop: int) -> Rows:
+    def part(self, start: int, stop: int) -> RowIndices:
         """Some of these, one after the other; they share what is known of all, and the copy on a device."""
-        part = Rows(self.tensor[start:stop])
+        part = RowIndices(self.tensor[start:stop])
         part._whole = self, start
         return part
 
@@ -51,7 +51,7 @@ class Rows:
             self._on[device] = sent(self.tensor, device)
         return self._on[device]
 
-    def inside(self, size: int) -> Rows:
+    def inside(self, size: int) -> RowIndices:
         """These, if all can be looked up; on a device a wrong index would end the program."""
         if self._whole is not None:
             self._whole[0].inside(size)
@@ -63,26 +63,26 @@ class Rows:
             raise Unfit
         return self
 
-    def through(self, table: Any) -> Rows:
+    def through(self, table: Any) -> RowIndices:
         """The indices that stand in a table at these; the table is read now, as it is."""
         if id(table) not in self._through:  # parts of a sample share it
             self._through[id(table)] = self._read(table)
         return self._through[id(table)]
 
-    def _read(self, table: Any) -> Rows:
+    def _read(self, table: Any) -> RowIndices:
         if isinstance(table, torch.Tensor):
-            return Rows(_of_integers(table).index_select(0, self.tensor))
+            return RowIndices(_of_integers(table).index_select(0, self.tensor))
         if isinstance(table, (list, tuple, range)):
             return rows(picked(table, self.listed()))
         numpy = sys.modules.get("numpy")
         if numpy is not None and type(table) is numpy.ndarray:
-            return Rows(_of_integers(torch.from_numpy(table)).index_select(0, self.tensor))
+            return RowIndices(_of_integers(torch.from_numpy(table)).index_select(0, self.tensor))
         raise Unfit
 
 
-def rows(indices: Any) -> Rows:
+def rows(indices: Any) -> RowIndices:
     """The rows that a sampler named: a list of Python's or numpy's whole numbers; anything else is unfit."""
-    if isinstance(indices, Rows):
+    if isinstance(indices, RowIndices):
         return indices
     if not isinstance(indices, (list, tuple)) or not indices:
         raise Unfit
@@ -91,7 +91,7 @@ def rows(indices: Any) -> Rows:
         numpy = sys.modules.get("numpy")
         if numpy is None or not kinds <= {int, numpy.int64, numpy.int32}:
             raise Unfit
-    return Rows(torch.tensor(indices, dtype=torch.int64), indices)
+    return RowIndices(torch.tensor(indices, dtype=torch.int64), indices)
 
 
 def picked(values: Sequence[Any], indices: Sequence[int]) -> Sequence[Any]:

@@ -12,11 +12,11 @@ from typing import Any, TypeAlias
 import torch
 
 from .columns import Column
-from .row_indices import Rows
+from .row_indices import RowIndices
 
 # One function from a batch's values to other values, the same for each sample.
 TensorStep: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
-Route: TypeAlias = Callable[[Rows], Rows]
+Route: TypeAlias = Callable[[RowIndices], RowIndices]
 
 
 @dataclass
@@ -35,10 +35,10 @@ class SamplePart:
     scalar: bool = False
     dtype: torch.dtype | None = field(default=None, init=False)
 
-    def rows(self, rows: Rows) -> Rows:
+    def rows(self, rows: RowIndices) -> RowIndices:
         return rows if self.route is None else self.route(rows)
 
-    def host(self, rows: Rows) -> torch.Tensor:
+    def host(self, rows: RowIndices) -> torch.Tensor:
         return self.finish(self.column.host(self.rows(rows)))
 
     def finish(self, values: torch.Tensor) -> torch.Tensor:

@@ -15,10 +15,10 @@ from typing import Any
 import torch
 from torch.utils import data
 
-from .row_indices import Rows
+from .row_indices import RowIndices
 
 
-def slices(batch_sampler: Any) -> Iterator[Rows] | None:
+def slices(batch_sampler: Any) -> Iterator[RowIndices] | None:
     """What a batch sampler gives, drawn when torch draws it; None for samplers that torch does not make by itself."""
     if type(batch_sampler) is not data.BatchSampler:
         return None
@@ -45,9 +45,9 @@ def _orders(sampler: Any) -> Iterator[torch.Tensor]:
     yield torch.randperm(count, generator=generator)[: sampler.num_samples % count]
 
 
-def _batches(orders: Iterator[torch.Tensor], size: int, drop_last: bool) -> Iterator[Rows]:
+def _batches(orders: Iterator[torch.Tensor], size: int, drop_last: bool) -> Iterator[RowIndices]:
     """Batches of `size` rows; the next part is drawn only when a batch lacks rows."""
-    order, start = Rows(torch.empty(0, dtype=torch.int64)), 0
+    order, start = RowIndices(torch.empty(0, dtype=torch.int64)), 0
     while True:
         if start + size <= len(order):
             yield order.part(start, start + size)
@@ -57,7 +57,7 @@ def _batches(orders: Iterator[torch.Tensor], size: int, drop_last: bool) -> Iter
         following = next(orders, None)
         if following is not None:
             if len(following):
-                order, start = Rows(torch.cat((rest, following)) if len(rest) else following), 0
+                order, start = RowIndices(torch.cat((rest, following)) if len(rest) else following), 0
             continue
         if len(rest) and not drop_last:
             yield order.part(start, len(order))
@@ -77,7 +77,9 @@ def _draws_so(*_methods: Callable[..., Any]) -> bool:
                 found = _batches(_orders(random), 2, drop_last) if ours else iter(batches)
                 seen = []
                 for batch in found:
-                    seen.append((batch.listed() if isinstance(batch, Rows) else batch, generator.get_state().tolist()))
+                    seen.append(
+                        (batch.listed() if isinstance(batch, RowIndices) else batch, generator.get_state().tolist())
+                    )
                 both.append((seen, generator.get_state().tolist()))
             if both[0] != both[1]:
                 return False

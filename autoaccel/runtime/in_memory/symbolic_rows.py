@@ -27,7 +27,7 @@ class Index(Enum):
 
 
 @dataclass
-class Row(SamplePart):
+class SymbolicRow(SamplePart):
     """One row of a column, with what was done to it: a part, and what has to be known while more is done to it.
 
     kind: "tensor", "array" (of numpy, its single numbers too) or "number" (Python's).
@@ -37,11 +37,11 @@ class Row(SamplePart):
     kind: str = "number"
     dims: int = 0
 
-    def then(self, step: TensorStep, **changes: Any) -> Row:
+    def then(self, step: TensorStep, **changes: Any) -> SymbolicRow:
         return replace(self, steps=(*self.steps, step), **changes)
 
 
-def part(value: Row | Index) -> SamplePart:
+def part(value: SymbolicRow | Index) -> SamplePart:
     """One part of what is returned, as default collate takes it."""
     if isinstance(value, Index):
         return SamplePart(Indices())
@@ -50,23 +50,23 @@ def part(value: Row | Index) -> SamplePart:
 
 def indexed(of: Any, index: Any, guard: MutationGuard) -> Any:
     """`of[index]`."""
-    if isinstance(of, Row):
+    if isinstance(of, SymbolicRow):
         return _inside(of, index)
-    if isinstance(of, tuple) and isinstance(index, int) and any(isinstance(each, Row) for each in of):
+    if isinstance(of, tuple) and isinstance(index, int) and any(isinstance(each, SymbolicRow) for each in of):
         return of[index]
     if type(of) is dict and isinstance(index, (str, int)):
         return guard.entry(of, index)
     first, *rest = index if isinstance(index, tuple) else (index,)
     if first is Index.ASKED:
         found: Any = _looked_up(of, None)
-    elif isinstance(first, Row):
+    elif isinstance(first, SymbolicRow):
         found = _looked_up(of, _through(first))
     else:
         raise Unsupported("its __getitem__ looks something up by another thing than the index")
     return _inside(found, tuple(rest)) if rest else found
 
 
-def _through(row: Row) -> Route:
+def _through(row: SymbolicRow) -> Route:
     """From indices to what stands at them in a table of indices."""
     column, earlier = row.column, row.route
     if row.steps or not isinstance(column, (Tensors, Numbers)) or (isinstance(column, Tensors) and column.views):
@@ -79,16 +79,18 @@ def _looked_up(of: Any, route: Route | None) -> Any:
     found = column(of)
     if isinstance(found, Tensors):
         seen = found.seen()
-        return Row(found, route, kind="tensor" if isinstance(of, torch.Tensor) else "array", dims=seen.dim() - 1)
+        return SymbolicRow(
+            found, route, kind="tensor" if isinstance(of, torch.Tensor) else "array", dims=seen.dim() - 1
+        )
     if found is not None:
-        return Row(found, route)
+        return SymbolicRow(found, route)
     raise Unsupported(f"its __getitem__ looks something up in a {type(of).__name__}")
 
 
-def _inside(row: Any, index: Any) -> Row:
+def _inside(row: Any, index: Any) -> SymbolicRow:
     """A row's own elements, at fixed places."""
     places = index if isinstance(index, tuple) else (index,)
-    if not isinstance(row, Row) or not all(type(each) is int or _is_fixed(each) for each in places):
+    if not isinstance(row, SymbolicRow) or not all(type(each) is int or _is_fixed(each) for each in places):
         raise Unsupported("its __getitem__ looks further into a sample")
     dims = row.dims - sum(type(each) is int for each in places)
     if len(places) > row.dims or row.kind == "number":
@@ -120,7 +122,7 @@ def computed(name: str, left: Any, right: Any) -> Any:
     operate = _OPERATORS.get(name)
     if operate is not None and all(type(each) in (int, float) for each in (left, right)):
         return operate(left, right)
-    if operate is None or type(right) not in (int, float) or not isinstance(left, Row):
+    if operate is None or type(right) not in (int, float) or not isinstance(left, SymbolicRow):
         raise Unsupported("its __getitem__ computes something")
     if left.kind == "number":
         raise Unsupported("its __getitem__ computes with numbers")

@@ -9,7 +9,7 @@ from torch.utils import data
 
 from .columns import column
 from .mutation_guard import MutationGuard, Unsupported, is_librarys
-from .row_indices import Rows
+from .row_indices import RowIndices
 from .sample_structure import Route, Sample, SamplePart, map_parts
 
 
@@ -62,7 +62,7 @@ def _routed(part: SamplePart, route: Route) -> SamplePart:
     """The same part at other indices."""
     then = part.route
 
-    def both(rows: Rows) -> Rows:
+    def both(rows: RowIndices) -> RowIndices:
         return route(rows) if then is None else then(route(rows))
 
     return replace(part, route=both)

@@ -20,7 +20,7 @@ from .sample_structure import Sample, SamplePart
 
 
 @dataclass(frozen=True)
-class Layout:
+class ImageLayout:
     """How a dataset keeps its images (axes of one image) and what it calls the labels."""
 
     axes: str
@@ -28,9 +28,9 @@ class Layout:
 
 
 DATASETS: Final = {
-    **dict.fromkeys(("MNIST", "FashionMNIST", "KMNIST", "EMNIST", "USPS"), Layout("HW")),
-    **dict.fromkeys(("CIFAR10", "CIFAR100"), Layout("HWC")),
-    **dict.fromkeys(("SVHN", "STL10"), Layout("CHW", "labels")),
+    **dict.fromkeys(("MNIST", "FashionMNIST", "KMNIST", "EMNIST", "USPS"), ImageLayout("HW")),
+    **dict.fromkeys(("CIFAR10", "CIFAR100"), ImageLayout("HWC")),
+    **dict.fromkeys(("SVHN", "STL10"), ImageLayout("CHW", "labels")),
 }
 _DEFINED: Final = {"FashionMNIST": "MNIST", "KMNIST": "MNIST", "EMNIST": "MNIST", "CIFAR100": "CIFAR10"}
 

@@ -35,7 +35,7 @@ from ..optim import fused_step
 from ..trial import decision_cache
 from ..trial.ab_trial import ABTrial, TrialPolicy, TrialState
 from ..trial.clocks import clock_of
-from .layout_inspection import Guard, Inspection, leaves_torch
+from .layout_inspection import Inspection, LayoutGuard, leaves_torch
 from .memory_format import all_contiguous, is_picture, tensors_in, to_channels_last
 
 _Model = TypeVar("_Model")
@@ -167,7 +167,7 @@ class ChannelsLastCall(InPlaceCall):
         """Run it with pictures channels last; who calls sees nothing of it."""
         pictures = [to_channels_last(each) for each in args]
         named = {name: to_channels_last(each) for name, each in kwargs.items()}
-        with Guard() as guard:
+        with LayoutGuard() as guard:
             result = self.eager(*pictures, **named)
         if guard.problem:
             self._decide(False, guard.problem, keep=True)

@@ -2,8 +2,8 @@
 
 The first call with arguments of each kind is made with the pictures as they are, under the eyes of an `Inspection`: if
 it asks for strides or storage, makes views that the other layout does not have, or leaves torch, the other layout is
-never tried. What it does not foresee meets the `Guard` that stands around every call with pictures the other way: an
-operation that refuses them gets them as the script would have had them, and it was the last such call. So the script
+never tried. What it does not foresee meets the `LayoutGuard` that stands around every call with pictures the other way:
+an operation that refuses them gets them as the script would have had them, and it was the last such call. So the script
 never sees an error that is not its own.
 """
 
@@ -46,7 +46,7 @@ class Inspection(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-class Guard(TorchFunctionMode):
+class LayoutGuard(TorchFunctionMode):
     """Stands around a forward pass with pictures channels last; `problem` says what did not bear it."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
 from autoaccel.pytorch.monkeypatching import patches
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step.problems import DeclinedError
-from autoaccel_codemods.captured_step.region import Region
+from autoaccel_codemods.captured_step.region import StepRegion
 
 _READS = frozenset("item tolist numpy cpu nonzero unique masked_select data_ptr record_stream".split())
 _MOVES = frozenset("to cuda xpu pin_memory".split())
@@ -39,7 +39,7 @@ _LOUD = frozenset(
 _KINDS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION, Kind.TENSOR, Kind.BATCH, Kind.PARAMETER, Kind.NONE})
 
 
-def refuse(script: Script, region: Region) -> None:
+def refuse(script: Script, region: StepRegion) -> None:
     """Raises `DeclinedError` where something is done, or may be."""
     for other in dict.fromkeys((script, *script.project.related(script))):
         if name := next((each for each in _HOOKS if other.syntax_index.mentions(each)), None):

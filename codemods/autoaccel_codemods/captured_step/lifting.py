@@ -16,7 +16,7 @@ from autoaccel.edits import Code, Edit, InsertBefore, RemoveStatement, literal
 from autoaccel.pytorch.introspection import name_looked_up
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step.problems import DeclinedError
-from autoaccel_codemods.captured_step.region import Region, noted
+from autoaccel_codemods.captured_step.region import StepRegion, noted
 
 _PLAIN_NUMBERS = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING})
 
@@ -25,13 +25,13 @@ _PLAIN_NUMBERS = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING})
 class Lifted:
     """A region as a function of `parameters` that returns `results`, above `anchor`."""
 
-    region: Region
+    region: StepRegion
     parameters: tuple[str, ...]
     results: tuple[str, ...]
     anchor: Loop
 
 
-def plan(script: Script, region: Region) -> Lifted:
+def plan(script: Script, region: StepRegion) -> Lifted:
     """Raises `DeclinedError`."""
     if isinstance(script.parent(region.scope), ast.ClassDef) and _names_class(region):
         raise DeclinedError("`super` does not mean the same in a function of its own")
@@ -91,7 +91,7 @@ def _function(script: Script, lifted: Lifted, name: str) -> str:
     return "\n".join(lines)
 
 
-def _body(script: Script, region: Region) -> Iterator[str]:
+def _body(script: Script, region: StepRegion) -> Iterator[str]:
     """The text of the statements with its comments, at the indentation of a function's body."""
     shown = {line for each in region.shown for line in range(each.lineno, (each.end_lineno or each.lineno) + 1)}
     first, last = region.statements[0].lineno, region.statements[-1].end_lineno or 0
@@ -107,7 +107,7 @@ def _dedented(script: Script, first: int, last: int) -> Iterator[str]:
     return (line[len(indent) :] if line.startswith(indent) else line.lstrip() for line in lines)
 
 
-def _names_class(region: Region) -> bool:
+def _names_class(region: StepRegion) -> bool:
     return any(
         isinstance(part, ast.Name) and part.id in ("super", "__class__")
         for each in region.statements
@@ -115,7 +115,7 @@ def _names_class(region: Region) -> bool:
     )
 
 
-def _refuse_shared(script: Script, region: Region, stored: set[str]) -> None:
+def _refuse_shared(script: Script, region: StepRegion, stored: set[str]) -> None:
     """Names that the step binds are its own and those of the loop around it."""
     outward: list[ast.Global | ast.Nonlocal] = [*script.find(ast.Global), *script.find(ast.Nonlocal)]
     for each in outward:
@@ -138,7 +138,7 @@ def _refuse_shared(script: Script, region: Region, stored: set[str]) -> None:
                 raise DeclinedError(f"`{name}`: {problem}")
 
 
-def _is_read_for_sure(script: Script, region: Region, name: str) -> bool:
+def _is_read_for_sure(script: Script, region: StepRegion, name: str) -> bool:
     """Whether the step reads a name whatever happens: without a value it fails, lifted or not."""
     for statement in region.statements:
         for part in walk_scope(statement):
@@ -162,7 +162,7 @@ def _may_skip(above: ast.AST, child: ast.AST) -> bool:
             return False
 
 
-def _is_bound_above(script: Script, region: Region, name: str) -> bool:
+def _is_bound_above(script: Script, region: StepRegion, name: str) -> bool:
     """Whether a loop around the step, or a statement before it in the body of one, binds a name whatever happens."""
     block: ast.AST = region.statements[0]
     while True:
@@ -191,7 +191,7 @@ def _bound_by(statement: ast.stmt) -> set[str]:
     return {part.id for each in targets for part in ast.walk(each) if isinstance(part, ast.Name)}
 
 
-def _refuse_seen_inside(script: Script, region: Region, stored: set[str]) -> None:
+def _refuse_seen_inside(script: Script, region: StepRegion, stored: set[str]) -> None:
     """What the step binds is not read by functions that it runs: they see the names of the loop, not those of the
     function that the step becomes."""
     for other, code in reachable_code(script, region.statements, building=False):
@@ -204,7 +204,7 @@ def _refuse_seen_inside(script: Script, region: Region, stored: set[str]) -> Non
                 raise DeclinedError(f"a function that it runs reads `{part.id}`")
 
 
-def _refuse_handled(script: Script, region: Region, changed: set[str]) -> None:
+def _refuse_handled(script: Script, region: StepRegion, changed: set[str]) -> None:
     """Where the step fails, nobody in this function sees what it had computed or noted by then."""
     handled = [
         each
@@ -230,11 +230,11 @@ def _may_suppress(script: Script, node: ast.AST) -> bool:
     return not all((script.qualname(each) or "").startswith("torch.") for each in functions)
 
 
-def _inside(script: Script, region: Region, node: ast.AST) -> bool:
+def _inside(script: Script, region: StepRegion, node: ast.AST) -> bool:
     return any(node is each or script.inside(node, each) for each in region.statements)
 
 
-def _comes_from_outside(script: Script, region: Region, name: ast.Name) -> bool:
+def _comes_from_outside(script: Script, region: StepRegion, name: ast.Name) -> bool:
     """Whether a name that the step binds has its value from elsewhere, or from the step before, where it is read."""
     added = isinstance(parent := script.parent(name), ast.AugAssign) and parent.target is name
     if isinstance(name.ctx, ast.Store) and not added:
@@ -248,7 +248,7 @@ def _comes_from_outside(script: Script, region: Region, name: ast.Name) -> bool:
     )
 
 
-def _is_read_later(script: Script, region: Region, name: str) -> bool:
+def _is_read_later(script: Script, region: StepRegion, name: str) -> bool:
     """Whether a name that the step binds is read, deleted or added to outside of it, in whatever scope may see it."""
     for other in script.find(ast.Name):
         if other.id != name or _inside(script, region, other):
@@ -264,7 +264,7 @@ def _is_read_later(script: Script, region: Region, name: str) -> bool:
     return False
 
 
-def _refuse_carried(script: Script, region: Region, names: Sequence[ast.Name], carried: set[str]) -> None:
+def _refuse_carried(script: Script, region: StepRegion, names: Sequence[ast.Name], carried: set[str]) -> None:
     """What one step hands to the next has the autograd graph that a replay's results have not."""
     for each in names:
         if each.id not in carried or isinstance(each.ctx, ast.Store):
@@ -277,7 +277,7 @@ def _in_order(names: Sequence[ast.Name]) -> list[str]:
     return list(dict.fromkeys(each.id for each in names if isinstance(each.ctx, ast.Store)))
 
 
-def _anchor(script: Script, region: Region) -> Loop:
+def _anchor(script: Script, region: StepRegion) -> Loop:
     """The outermost loop of the scope above which the models and the optimizer are there, and stay the same in it."""
     trained = (*region.models, region.optimizer)
     found = None

@@ -24,7 +24,7 @@ _UNMOVABLE = ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.Starred
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Region:
+class StepRegion:
     """Statements of the body of `loop`, which train `models` by `optimizer`; between them nothing but `shown`: what
     prints or notes numbers, and may as well do so after the step."""
 
@@ -57,7 +57,7 @@ def starts(script: Script, step: TrainingStep) -> list[int]:
     return _forwards(script, block, backward.statement)
 
 
-def beginning_at(script: Script, step: TrainingStep, first: int) -> Region:
+def beginning_at(script: Script, step: TrainingStep, first: int) -> StepRegion:
     """The statements of a step from one of its `starts` on. Raises `DeclinedError`."""
     backward, update = step.backwards[0], step.steps[0]
     assert update.optimizer is not None
@@ -80,7 +80,7 @@ def beginning_at(script: Script, step: TrainingStep, first: int) -> Region:
         raise DeclinedError("its forward pass is not in sight")
     scope = script.function(backward.call) or script.tree
     _refuse_changed(script, statements, shown)
-    return Region(statements, shown, loop, scope, models, update.optimizer)
+    return StepRegion(statements, shown, loop, scope, models, update.optimizer)
 
 
 def _forwards(script: Script, block: list[ast.stmt], backward: ast.stmt) -> list[int]:

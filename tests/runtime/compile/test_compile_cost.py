@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoaccel.runtime.compile import compile_cost
-from autoaccel.runtime.compile.compile_cost import CostDecision, Prior, Run, worth
+from autoaccel.runtime.compile.compile_cost import CostDecision, Prior, TrainingRun, worth
 
 costs = st.floats(0.05, 120)
 steps = st.floats(1e-4, 5)
@@ -27,7 +27,7 @@ def compiled_at(length: int, step: float, offer: Offer, *, told: bool) -> int | 
     """The step at which a run of this length compiles, looked for as a course does: now and then."""
     done = 1
     while done < length:
-        if worth(Run(done, step, length - done if told else None), *offer).pays:
+        if worth(TrainingRun(done, step, length - done if told else None), *offer).pays:
             return done
         done = done + 1 if done < 150 else done + done // 16
     return None
@@ -71,11 +71,11 @@ def test_a_hundred_steps_take_at_most_a_tenth_longer(
 def test_it_pays_rather_with_more_to_come_and_less_to_pay(
     done: int, left: int, step: float, cost: float, speedup: float, spent: float
 ) -> None:
-    if worth(Run(done, step, left, spent=spent), *costing(cost, speedup)).pays:
-        assert worth(Run(done, step, left + 1, spent=spent), *costing(cost, speedup)).pays
-        assert worth(Run(done, step, left, spent=spent / 2), *costing(cost, speedup)).pays
-        assert worth(Run(done, step, left, spent=spent), *costing(cost / 2, speedup)).pays
-        assert worth(Run(done, step, left, spent=spent), *costing(cost, speedup * 1.5)).pays
+    if worth(TrainingRun(done, step, left, spent=spent), *costing(cost, speedup)).pays:
+        assert worth(TrainingRun(done, step, left + 1, spent=spent), *costing(cost, speedup)).pays
+        assert worth(TrainingRun(done, step, left, spent=spent / 2), *costing(cost, speedup)).pays
+        assert worth(TrainingRun(done, step, left, spent=spent), *costing(cost / 2, speedup)).pays
+        assert worth(TrainingRun(done, step, left, spent=spent), *costing(cost, speedup * 1.5)).pays
 
 
 @given(st.lists(costs, min_size=2, max_size=4), steps, st.integers(100, 20_000))
@@ -85,13 +85,13 @@ def test_several_models_together_stay_within_the_stake(costs: list[float], step:
     _, prior = costing(0.0, 1.3)
     for done in range(1, length, 10):
         for cost in costs[:1]:
-            if worth(Run(done, step, spent=spent), cost, prior).pays:
+            if worth(TrainingRun(done, step, spent=spent), cost, prior).pays:
                 spent += costs.pop(0)
                 assert spent <= 0.1 * done * step * (1 + 1e-9)
 
 
 def test_two_thirds_of_the_gain_have_to_cover_the_cost() -> None:
-    enough = Run(100, 0.1, left=1000)
+    enough = TrainingRun(100, 0.1, left=1000)
     assert worth(enough, *costing(6.0, 1.3)) == CostDecision(
         True, "10 s of steps so far, 1000 left at 100 ms: compiling pays"
     )
@@ -104,19 +104,19 @@ def test_two_thirds_of_the_gain_have_to_cover_the_cost() -> None:
 
 def test_a_small_share_of_the_step_is_a_small_gain() -> None:
     """A run that waits for its loader gains nothing."""
-    assert worth(Run(100, 0.1, left=2000), *costing(6.0, 1.3)).pays
-    assert not worth(Run(100, 0.1, left=2000, share=0.1), *costing(6.0, 1.3)).pays
+    assert worth(TrainingRun(100, 0.1, left=2000), *costing(6.0, 1.3)).pays
+    assert not worth(TrainingRun(100, 0.1, left=2000, share=0.1), *costing(6.0, 1.3)).pays
 
 
 def test_the_last_word_is_said_only_where_the_end_is_known() -> None:
-    assert worth(Run(100, 0.001, left=200), *costing(6.0, 1.3)).final
-    assert not worth(Run(100, 0.001), *costing(6.0, 1.3)).final
-    assert not worth(Run(50, 0.1, left=2000), *costing(6.0, 1.3)).final  # not within the first hundred
+    assert worth(TrainingRun(100, 0.001, left=200), *costing(6.0, 1.3)).final
+    assert not worth(TrainingRun(100, 0.001), *costing(6.0, 1.3)).final
+    assert not worth(TrainingRun(50, 0.1, left=2000), *costing(6.0, 1.3)).final  # not within the first hundred
 
 
 def test_steps_that_are_all_overhead() -> None:
-    assert worth(Run(1000, 0.0002), *costing(1.0, 2.0, smallest=0.001)).final
-    assert not worth(Run(20, 0.0002), *costing(1.0, 2.0, smallest=0.001)).final
+    assert worth(TrainingRun(1000, 0.0002), *costing(1.0, 2.0, smallest=0.001)).final
+    assert not worth(TrainingRun(20, 0.0002), *costing(1.0, 2.0, smallest=0.001)).final
 
 
 def test_larger_models_cost_more_and_a_cache_saves_it() -> None:

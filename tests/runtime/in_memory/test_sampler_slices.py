@@ -13,7 +13,7 @@ from torch.utils import data
 
 from autoaccel import runtime as accel
 from autoaccel.runtime.in_memory import row_indices
-from autoaccel.runtime.in_memory.row_indices import Rows, Unfit
+from autoaccel.runtime.in_memory.row_indices import RowIndices, Unfit
 from autoaccel.runtime.in_memory.sampler_slices import slices
 
 SIZES = st.integers(1, 40)
@@ -23,7 +23,7 @@ def taken(batches: Iterator[Any], generator: torch.Generator | None) -> list[tup
     """The batches, each with the state of the generator after it, and the state after the last."""
     found = []
     for batch in batches:
-        numbers = batch.listed() if isinstance(batch, Rows) else batch
+        numbers = batch.listed() if isinstance(batch, RowIndices) else batch
         found.append((list(numbers), state(generator)))
     return [*found, ([], state(generator))]
 
