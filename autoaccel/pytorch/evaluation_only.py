@@ -51,19 +51,11 @@ def evaluation_forwards(script: Script) -> Iterator[EvaluationForward]:
         return
     passes = [each for each in evaluations(script) if each.problem is None]
     for loop in loader_loops(script):
-        if not any(_holds(script, each.function or each.node, each.first, each.last, loop.node) for each in passes):
+        if not any(each.holds(script, loop.node) for each in passes):
             continue
         found = _only_forward(script, loop)
         if found is not None and _is_of_logits(script, found.statement):
             yield found
-
-
-def _holds(script: Script, node: ast.stmt, first: ast.stmt | None, last: ast.stmt | None, loop: ast.For) -> bool:
-    """Whether a loop is part of an evaluation pass."""
-    if first is None or last is None:
-        return script.inside(loop, node)
-    block = script.block(first)
-    return any(script.inside(loop, each) for each in block[block.index(first) : block.index(last) + 1])
 
 
 def _only_forward(script: Script, loop: LoaderLoop) -> EvaluationForward | None:

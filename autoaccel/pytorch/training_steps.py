@@ -141,14 +141,11 @@ def _step(script: Script, call: ast.Call) -> OptimizerStep:
     if script.kind(receiver) is Kind.SCALER and call.args:
         receiver = call.args[0]
     scope = scope_of(script, call)
-    binding = _loop_binding(script, receiver, scope)
+    common, binding = common_name(script, receiver), _loop_binding(script, receiver, scope)
     if binding is None:
-        return OptimizerStep(call, receiver, receiver, statement, statement, scope)
+        return OptimizerStep(call, receiver, common, statement, statement, scope)
     loop = binding.node
     assert isinstance(loop, ast.For | ast.comprehension)
-    common = container(loop.target, loop.iter, binding.name)
-    if isinstance(receiver, ast.Subscript):
-        common = receiver.value
     each = loop.target, loop.iter
     if isinstance(loop, ast.comprehension):
         return OptimizerStep(call, receiver, common, statement, statement, scope, each)
