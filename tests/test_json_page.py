@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from autoaccel.cli.env import tool_facts
 from autoaccel.cli.main import cli
-from autoaccel.measure.checkup.readings import Row, Status
+from autoaccel.measure.checkup.readings import CheckRow, Status
 from autoaccel.measure.tuning import tune_record
 from autoaccel.reports import check_table, verification
 from autoaccel.reports.benchmark import text
@@ -22,7 +22,7 @@ from tests.reports.benchmark.sample import RICH
 from tests.reports.test_verification import REPORT as VERIFIED
 from tests.reports.test_verification import failing
 
-ROWS = [Row("load", "load of others", Status.HEALTHY, "0.1 on 2 CPUs")]
+ROWS = [CheckRow("load", "load of others", Status.HEALTHY, "0.1 on 2 CPUs")]
 _INTERVAL = {"median", "low", "high"}
 _NAMED = {"machine", "tiers", "outcomes[].where", "scripts.*.machine", "scripts.*.versions"}
 """Whose own keys are names, or told in the text."""

@@ -18,7 +18,7 @@ from autoaccel.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from autoaccel.config import Configuration
-    from autoaccel.measure.benching.report import Report
+    from autoaccel.measure.benching.report import BenchReport
 
 
 @click.command(short_help="Measure what rewriting a script gains.")
@@ -94,7 +94,7 @@ def bench(
     return 0 if _deliver(report, json_file, html_file, speaker) else 2
 
 
-def _deliver(report: Report, json_file: Path | None, html_file: Path | None, speaker: Terminal) -> bool:
+def _deliver(report: BenchReport, json_file: Path | None, html_file: Path | None, speaker: Terminal) -> bool:
     """Show the table, unless JSON takes its place on stdout, and write the files; false where one cannot be written."""
     from autoaccel.reports.benchmark import text
 

@@ -13,7 +13,7 @@ from autoaccel.cli.options import together
 
 if TYPE_CHECKING:
     from autoaccel.measure.observing.request import Request
-    from autoaccel.measure.observing.run_record import Failure
+    from autoaccel.measure.observing.run_record import RunFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def prepare(script: str, arguments: tuple[str, ...], *, is_module: bool, python:
     return Trial(request, str(chosen.path), folder, path)
 
 
-def gave_up(message: str, failure: Failure | None, *, verbose: bool) -> click.ClickException:
+def gave_up(message: str, failure: RunFailure | None, *, verbose: bool) -> click.ClickException:
     """The error for a script that went wrong; `verbose` shows its own traceback at once."""
     if verbose and failure is not None and failure.traceback.strip():
         click.echo(failure.traceback.rstrip(), err=True)

@@ -30,7 +30,7 @@ from autoaccel.cli.progress import Progress
 from autoaccel.cli.terminal import Terminal, colour_diff
 from autoaccel.jobs import conversion, inspection, undoing
 from autoaccel.jobs.conversion import Rewritten
-from autoaccel.jobs.undoing import Written
+from autoaccel.jobs.undoing import FileChange
 from autoaccel.reports import diff as diffs
 from autoaccel.reports import rewritten
 
@@ -239,7 +239,7 @@ def _in_place(done: Sequence[Rewritten], run: Run) -> list[undo.WrittenFile]:
     return [undo.WrittenFile(each.path, each.source, each.result.after) for each in changed]
 
 
-def _runtime(done: Sequence[Rewritten], run: Run) -> dict[Path, list[Written]]:
+def _runtime(done: Sequence[Rewritten], run: Run) -> dict[Path, list[FileChange]]:
     """The files of the runtime, by the folder that it is copied to. Raises `SourceError`."""
     concerned = [each.path for each in done if vendoring.is_vendored(each.result.after)]
     if not concerned:
@@ -253,7 +253,7 @@ def _runtime(done: Sequence[Rewritten], run: Run) -> dict[Path, list[Written]]:
     return {folder: vendoring.runtime_files(folder) for folder in folders}
 
 
-def _copy_runtime(runtime: Mapping[Path, Sequence[Written]], run: Run) -> None:
+def _copy_runtime(runtime: Mapping[Path, Sequence[FileChange]], run: Run) -> None:
     """Before any script is written: one that imports what is not there would be broken. Raises `SourceError`."""
     for folder, files in runtime.items():
         for each in files:

@@ -20,7 +20,7 @@ from autoaccel.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from autoaccel.config import Configuration
-    from autoaccel.measure.benching.report import Report
+    from autoaccel.measure.benching.report import BenchReport
     from autoaccel.measure.changes import Change, Changes, Rewrites
     from autoaccel.measure.tuning.deciding import RuleWorth, Tuning
     from autoaccel.measure.verifying.report import Verification
@@ -120,7 +120,7 @@ def _try_batches(trial: observed_scripts.Trial, timeout: float, seconds: float, 
 
 def _measure(
     trial: observed_scripts.Trial, timeout: float, seconds: float, speaker: Terminal, changes: Changes, ablate: bool
-) -> Report:
+) -> BenchReport:
     """Benchmark these changes. Raises `click.ClickException`."""
     from autoaccel.config import known_rules
     from autoaccel.measure.benching import procedure

@@ -13,7 +13,7 @@ import click
 from autoaccel.cli.options import output_options
 from autoaccel.cli.terminal import Terminal, terminal
 from autoaccel.jobs import undoing
-from autoaccel.jobs.undoing import Record, Restored, Written
+from autoaccel.jobs.undoing import FileChange, Restored, UndoRecord
 from autoaccel.reports import diff
 from autoaccel.reports.context import shown
 from autoaccel.reports.counting import counted
@@ -38,8 +38,8 @@ class WrittenFile:
         return Path(os.path.realpath(self.path))
 
     @property
-    def written(self) -> Written:
-        return Written(self.file, self.source.data, self.source.encode(self.after))
+    def written(self) -> FileChange:
+        return FileChange(self.file, self.source.data, self.source.encode(self.after))
 
     def patch(self, root: Path) -> bytes:
         """The change as a patch whose file name is relative to `root`."""
@@ -70,7 +70,7 @@ class Kept:
             self.file.unlink(missing_ok=True)
 
 
-def keep(changes: Sequence[WrittenFile], others: Sequence[Written] = ()) -> Kept:
+def keep(changes: Sequence[WrittenFile], others: Sequence[FileChange] = ()) -> Kept:
     """Keep what is to be written; `others` are files that no patch shows."""
     root = Path(os.path.commonpath([change.file.parent for change in changes]))
     patch = b"".join(change.patch(root) for change in changes)
@@ -105,7 +105,7 @@ def undo(lists: bool, color: str, quiet: bool, verbose: bool) -> int:
     return _take_back(record, here, speaker)
 
 
-def _take_back(record: Record, here: Path, speaker: Terminal) -> int:
+def _take_back(record: UndoRecord, here: Path, speaker: Terminal) -> int:
     files = undoing.restored(record)
     for each in files:
         if each.problem is not None:
@@ -139,15 +139,15 @@ def _decoded(line: bytes) -> str:
     return line.decode("utf-8", "backslashreplace").rstrip("\r\n")
 
 
-def _line(record: Record, here: Path) -> str:
+def _line(record: UndoRecord, here: Path) -> str:
     return f"{_time(record)}  {_names(record, here)}"
 
 
-def _time(record: Record) -> str:
+def _time(record: UndoRecord) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.when / 10**9))
 
 
-def _names(record: Record, here: Path) -> str:
+def _names(record: UndoRecord, here: Path) -> str:
     names = [_name(each.path, here) for each in record.written]
     return ", ".join(names[:_NAMED]) + (f" and {counted(len(names) - _NAMED, 'other')}" if len(names) > _NAMED else "")
 

@@ -8,7 +8,7 @@ import re
 from importlib import resources
 from pathlib import Path
 
-from autoaccel.jobs.undoing import Written
+from autoaccel.jobs.undoing import FileChange
 from autoaccel.sources import SourceError
 
 FOLDER = "autoaccel_runtime"
@@ -50,7 +50,7 @@ def home(source: Path, destination: Path) -> Path:
     return target
 
 
-def runtime_files(folder: Path) -> list[Written]:
+def runtime_files(folder: Path) -> list[FileChange]:
     """What the runtime is in `folder`, and what was there: files that an older version had go, what else is there is
     not the tool's. Raises `SourceError`."""
     target = Path(os.path.realpath(folder / FOLDER))
@@ -63,5 +63,5 @@ def runtime_files(folder: Path) -> list[Written]:
     except OSError as error:
         raise SourceError(f"{target}: cannot copy the runtime: {error}") from error
     names = sorted({*runtime, *there})
-    written = (Written(name, there.get(name), runtime.get(name)) for name in names)
+    written = (FileChange(name, there.get(name), runtime.get(name)) for name in names)
     return [each for each in written if each.before != each.after]

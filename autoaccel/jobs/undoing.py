@@ -29,7 +29,7 @@ _HEAD = b"autoaccel undo 1 "
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class FileChange:
     """One file that was written: what it was, and what it became; None where there was, or is, no such file."""
 
     path: Path
@@ -38,13 +38,13 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class UndoRecord:
     """What one run has written, from the folder that it was started in. `when` is in nanoseconds."""
 
     file: Path
     when: int
     folder: Path
-    written: tuple[Written, ...]
+    written: tuple[FileChange, ...]
 
     def concerns(self, folder: Path) -> bool:
         """Whether it was made in a folder, or has written something in there."""
@@ -66,7 +66,7 @@ class Restored:
 # -- records
 
 
-def save(written: Sequence[Written], patch: bytes) -> Path:
+def save(written: Sequence[FileChange], patch: bytes) -> Path:
     """Keep a record, which nobody else may read: the files may be nobody else's to read. Raises `OSError`."""
     folder = state_folder() / "undo"
     folder.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ def save(written: Sequence[Written], patch: bytes) -> Path:
         raise
 
 
-def records() -> list[Record]:
+def records() -> list[UndoRecord]:
     """What is kept, the latest first. Patches of older versions have no line before them, and are left out."""
     found = []
     for file in (state_folder() / "undo").glob("*.patch"):
@@ -100,8 +100,10 @@ def records() -> list[Record]:
             head, _, _ = file.read_bytes().partition(b"\n")
             if head.startswith(_HEAD):
                 said = json.loads(zlib.decompress(base64.b64decode(head.removeprefix(_HEAD))))
-                written = (Written(Path(path), _data(before), _data(after)) for path, before, after in said["written"])
-                found.append(Record(file, said["when"], Path(said["folder"]), tuple(written)))
+                written = (
+                    FileChange(Path(path), _data(before), _data(after)) for path, before, after in said["written"]
+                )
+                found.append(UndoRecord(file, said["when"], Path(said["folder"]), tuple(written)))
     return sorted(found, key=lambda record: record.when, reverse=True)
 
 
@@ -126,12 +128,12 @@ def _data(text: str | None) -> bytes | None:
 # -- taking back
 
 
-def restored(record: Record) -> list[Restored]:
+def restored(record: UndoRecord) -> list[Restored]:
     """What becomes of each file. Raises `SourceError`."""
     return [_restored(each) for each in record.written]
 
 
-def _restored(written: Written) -> Restored:
+def _restored(written: FileChange) -> Restored:
     path, before, after = written.path, written.before, written.after
     now = sources.data(path) if os.path.lexists(path) else None
     if now in (after, before):

@@ -17,7 +17,7 @@ from autoaccel.analysis import Project
 from autoaccel.analysis.files import Files
 from autoaccel.dataflow.syntax_index import split_lines
 from autoaccel.edits import AddDecorator, AddImport, Edit, Finding, Tier, WrapStatements
-from autoaccel.measure.positions import Origin, trace_lines
+from autoaccel.measure.positions import LineOrigin, trace_lines
 from autoaccel.rewriting import engine
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import anchors
@@ -62,7 +62,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rewrite(Change):
+class RuleChange(Change):
     """One finding of a rule."""
 
     finding: Finding
@@ -141,7 +141,7 @@ class Rewrites(Changes):
     def first_round(self, path: Path, chosen: Collection[Change]) -> list[Finding]:
         """The chosen findings of a file's first round, in the order in which the command carries them out: arguments
         that two of them add stand in it."""
-        wanted = {each.finding for each in chosen if isinstance(each, Rewrite) and each.path == path}
+        wanted = {each.finding for each in chosen if isinstance(each, RuleChange) and each.path == path}
         return [each for each in self.files[path].findings if each in wanted]
 
     def later_rounds(self, path: Path, text: str, chosen: Collection[Change]) -> str:
@@ -165,12 +165,12 @@ class Rewrites(Changes):
             need = pending.pop()
             wanted.add(need)
             pending.extend(need.needs)
-        return tuple(each for each in self.all if isinstance(each, Rewrite) and each.finding in wanted)
+        return tuple(each for each in self.all if isinstance(each, RuleChange) and each.finding in wanted)
 
 
 def finding(change: Change) -> Finding:
     """Of a change that a rule wants."""
-    assert isinstance(change, Rewrite)
+    assert isinstance(change, RuleChange)
     return change.finding
 
 
@@ -225,8 +225,8 @@ def _analysed(
     return dataclasses.replace(analysis, findings=tuple(done)), declined
 
 
-def _change(path: Path, finding: Finding, places: Places) -> Rewrite:
-    return Rewrite(path, record(finding, places, 1), finding.tier, witnesses(finding, places), finding)
+def _change(path: Path, finding: Finding, places: Places) -> RuleChange:
+    return RuleChange(path, record(finding, places, 1), finding.tier, witnesses(finding, places), finding)
 
 
 def _later(
@@ -260,13 +260,13 @@ def _joined(found: Sequence[tuple[Record, Tier, tuple[Lines, ...]]]) -> tuple[Li
     return tuple(dict.fromkeys(lines for _, _, each in found for lines in each))
 
 
-def _moved(found: Record, origins: Sequence[Origin]) -> Record:
+def _moved(found: Record, origins: Sequence[LineOrigin]) -> Record:
     """What is said of a later text, at the lines of the first one."""
     line, end = _lines_before((found.where.line, found.where.end_line), origins)
     return dataclasses.replace(found, where=dataclasses.replace(found.where, line=line, end_line=end), edits=())
 
 
-def _lines_before(lines: Lines, origins: Sequence[Origin]) -> Lines:
+def _lines_before(lines: Lines, origins: Sequence[LineOrigin]) -> Lines:
     """Lines of a later text as lines of the first one."""
     known = [origins[number - 1].line for number in range(lines[0], lines[1] + 1) if number <= len(origins)]
     return (min(known), max(known)) if known else lines
@@ -279,11 +279,11 @@ def _rank(change: Change, paths: Sequence[Path]) -> tuple[bool, int, int, int, i
 
 
 def _needs_first(changes: Sequence[Change]) -> tuple[Change, ...]:
-    by_finding = {each.finding: each for each in changes if isinstance(each, Rewrite)}
+    by_finding = {each.finding: each for each in changes if isinstance(each, RuleChange)}
     placed: dict[Change, None] = {}
 
     def place(change: Change) -> None:
-        for need in change.finding.needs if isinstance(change, Rewrite) else ():
+        for need in change.finding.needs if isinstance(change, RuleChange) else ():
             if by_finding[need] not in placed:
                 place(by_finding[need])
         placed.setdefault(change)

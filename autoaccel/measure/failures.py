@@ -8,7 +8,7 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-from autoaccel.measure.observing.run_record import FAILED, Failure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, RunFailure, RunRecord
 
 CANNOT_START, EXIT_STATUS = "cannot start", "exit status"
 
@@ -21,25 +21,25 @@ _MODULE = re.compile(r"No module named '(?P<name>[^']+)'")
 _HINTS = {"SIGKILL": ", often a lack of memory", "SIGSEGV": ", in compiled code", "SIGABRT": ", in compiled code"}
 
 
-def of_death(status: int, errors: str, root: str) -> Failure:
+def of_death(status: int, errors: str, root: str) -> RunFailure:
     """A process that ended without a record. `status` is as in `Popen.returncode`; `errors` the end of its stderr."""
     traceback = _without_tool(errors)
     where = _where(errors, root)
     if status < 0:
         name = _signal_name(-status)
-        return Failure("signal", f"killed by signal {-status} ({name}){_HINTS.get(name, '')}", where, traceback)
+        return RunFailure("signal", f"killed by signal {-status} ({name}){_HINTS.get(name, '')}", where, traceback)
     last = traceback.splitlines()[-1].strip() if traceback else ""
     message = f"ended with exit status {status} before anything could be recorded"
-    return Failure("died", f"{message}: {last}" if last and status else message, where, traceback)
+    return RunFailure("died", f"{message}: {last}" if last and status else message, where, traceback)
 
 
-def of_hanging(seconds: float, steps: int, errors: str, root: str) -> Failure:
+def of_hanging(seconds: float, steps: int, errors: str, root: str) -> RunFailure:
     """A process that was ended because it made no step."""
     after = f" after {steps} step{'s' * (steps != 1)}" if steps else ""
-    return Failure("timeout", f"made no step for {seconds:g} s{after}", _where(errors, root), _without_tool(errors))
+    return RunFailure("timeout", f"made no step for {seconds:g} s{after}", _where(errors, root), _without_tool(errors))
 
 
-def line(failure: Failure, *, script: str, python: str) -> str:
+def line(failure: RunFailure, *, script: str, python: str) -> str:
     """The one line for the user."""
     where = _shown(failure.where) or Path(script).name
     missing = _MODULE.search(failure.message)
@@ -69,7 +69,7 @@ def _where(errors: str, root: str) -> str:
     return ""
 
 
-def of_exit(failure: Failure, errors: str) -> Failure:
+def of_exit(failure: RunFailure, errors: str) -> RunFailure:
     """A script that ended itself with a status: what it said last on stderr is why."""
     said = errors.strip()
     if failure.kind != EXIT_STATUS or ":" in failure.message or not said:

@@ -22,7 +22,7 @@ from autoaccel.measure import failures, scratch, watchdog, watchdog_client
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.meeting import OVER
 from autoaccel.measure.observing.request import Request
-from autoaccel.measure.observing.run_record import FAILED, Failure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, RunFailure, RunRecord
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _CHILD = Path("measure", "observing", "__main__.py")
@@ -140,19 +140,19 @@ class Started:
         """The end of what was said on stderr."""
         return _tail(self.exchange.stderr)
 
-    def failure(self) -> Failure | None:
+    def failure(self) -> RunFailure | None:
         """Why a worker process ended the run."""
         try:
-            return Failure.from_json(self.exchange.failure.read_text(encoding="utf-8"))
+            return RunFailure.from_json(self.exchange.failure.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
 
-    def lost(self, hung_for: float | None = None) -> Failure:
+    def lost(self, hung_for: float | None = None) -> RunFailure:
         """Why there is no record: it hung for so many seconds, or died."""
         if hung_for is not None:
             return failures.of_hanging(hung_for, self.steps(), self.errors(), self._root)
         if shutil.disk_usage(self.exchange.folder).free < _ROOM:
-            return Failure("died", f"there is no space left in {self.exchange.folder.parent}")
+            return RunFailure("died", f"there is no space left in {self.exchange.folder.parent}")
         return failures.of_death(self.poll() or 0, self.errors(), self._root)
 
     def ask_where(self) -> None:
@@ -347,7 +347,7 @@ def _recorded(run: Started, hung_for: float | None, *, alone: bool = True) -> Ru
     another process of the same training had failed."""
     record = run.record()
     if record is None:
-        ended = Failure(WITH_OTHERS, "was ended, since another process had failed")
+        ended = RunFailure(WITH_OTHERS, "was ended, since another process had failed")
         failure = run.lost(hung_for) if alone else ended
         record = RunRecord(FAILED, failure, steps=run.steps(), seconds=time.monotonic() - run.began)
     return record

@@ -13,7 +13,7 @@ from autoaccel.rewriting.places import Located
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class LineOrigin:
     """Where a line of the rewritten text comes from. `shift` is added to its columns; None where the line is new."""
 
     line: int
@@ -32,24 +32,26 @@ def compile_as_original(before: str, after: str, filename: str) -> CodeType:
     return compile(tree, filename, "exec", dont_inherit=True)
 
 
-def trace_lines(old: Sequence[str], new: Sequence[str]) -> list[Origin]:
+def trace_lines(old: Sequence[str], new: Sequence[str]) -> list[LineOrigin]:
     """The origin of every line of `new`: lines that only moved in or out are the same lines; a new one counts as the
     line that it stands for or, where it stands for none, as the one that follows."""
     stripped = [line.strip() for line in old], [line.strip() for line in new]
-    origins: list[Origin] = []
+    origins: list[LineOrigin] = []
     final = max(0, len(old) - (2 if old[-1:] == [""] else 1))  # behind the last line break there is no line
     for tag, first, end, start, stop in difflib.SequenceMatcher(None, *stripped, autojunk=False).get_opcodes():
         for number in range(start, stop):
             if tag == "equal":
                 line = first + number - start
-                origins.append(Origin(line + 1, _indentation(old[line]) - _indentation(new[number])))
+                origins.append(LineOrigin(line + 1, _indentation(old[line]) - _indentation(new[number])))
             else:
                 line = min(first + number - start, max(end - 1, first), final)
-                origins.append(Origin(line + 1, None))
+                origins.append(LineOrigin(line + 1, None))
     return origins
 
 
-def _move(node: Located | ast.pattern, origins: Sequence[Origin], old: Sequence[str], widths: Sequence[int]) -> None:
+def _move(
+    node: Located | ast.pattern, origins: Sequence[LineOrigin], old: Sequence[str], widths: Sequence[int]
+) -> None:
     assert node.end_lineno is not None
     assert node.end_col_offset is not None
     first, last = origins[node.lineno - 1], origins[node.end_lineno - 1]

@@ -183,7 +183,7 @@ def _together(
     groups: Sequence[_Pieces], places: Mapping[Path, Places], name: str
 ) -> tuple[tuple[Hunk, ...], dict[Change, tuple[Change, ...]]]:
     """Hunks, each after those that it needs; pieces that need one another are one hunk."""
-    words = [_Words(each) for each in groups]
+    words = [_HunkWords(each) for each in groups]
     needs = {at: {to for to in range(len(groups)) if to != at and one.needs(words[to])} for at, one in enumerate(words)}
     reached = {at: _reachable(at, needs) for at in needs}
     sets = dict.fromkeys(frozenset({at, *(to for to in reached[at] if at in reached[to])}) for at in needs)
@@ -214,7 +214,7 @@ def _reachable(start: int, edges: Mapping[int, set[int]]) -> set[int]:
     return found
 
 
-class _Words:
+class _HunkWords:
     """What a run of pieces binds and uses, before and after, as far as words tell."""
 
     def __init__(self, pieces: _Pieces) -> None:
@@ -224,7 +224,7 @@ class _Words:
         signatures = [{line.strip() for line in side if _SIGNATURE.search(line)} for side in (old, new)]
         self._signatures = {found[1] for line in signatures[0] ^ signatures[1] if (found := _SIGNATURE.search(line))}
 
-    def needs(self, other: _Words) -> bool:
+    def needs(self, other: _HunkWords) -> bool:
         """Whether it makes no sense without the other: it uses what that binds, or takes away what that still uses."""
         uses = not (self._new - self._old).isdisjoint(other._bound)
         takes_away = not self._unbound.isdisjoint(other._old - other._new)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from autoaccel import __version__
-from autoaccel.measure.checkup.readings import Row, Status
+from autoaccel.measure.checkup.readings import CheckRow, Status
 from autoaccel.reports.context import shown
 from autoaccel.reports.counting import counted
 from autoaccel.reports.json import dumped, plain
@@ -25,19 +25,19 @@ _NARROWEST = 12
 _GAP = "  "
 
 
-def to_json(rows: Sequence[Row], script: str | None) -> str:
+def to_json(rows: Sequence[CheckRow], script: str | None) -> str:
     checks = [plain(each) for each in rows]
     return dumped(
         {"format": FORMAT, "autoaccel": __version__, "script": script, "healthy": healthy(rows), "checks": checks}
     )
 
 
-def healthy(rows: Sequence[Row]) -> bool:
+def healthy(rows: Sequence[CheckRow]) -> bool:
     """Whether there is nothing to mend, and nothing that is not known."""
     return all(each.status in (Status.HEALTHY, Status.ABSENT) for each in rows)
 
 
-def table(rows: Sequence[Row], width: int) -> str:
+def table(rows: Sequence[CheckRow], width: int) -> str:
     """With colours; as wide as `width`, where its words allow that. What there is not here is told below it."""
     present = [each for each in rows if each.status in _WORDS]
     cells = [_cells(each) for each in present]
@@ -49,7 +49,7 @@ def table(rows: Sequence[Row], width: int) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _left_out(rows: Sequence[Row], width: int) -> Iterator[str]:
+def _left_out(rows: Sequence[CheckRow], width: int) -> Iterator[str]:
     reasons: dict[str, list[str]] = {}
     for each in rows:
         if each.status is Status.ABSENT:
@@ -60,7 +60,7 @@ def _left_out(rows: Sequence[Row], width: int) -> Iterator[str]:
         yield from textwrap.wrap(f"Not checked, {shown(reason)}: {', '.join(names)}.", width, subsequent_indent=_GAP)
 
 
-def summary(rows: Sequence[Row]) -> str:
+def summary(rows: Sequence[CheckRow]) -> str:
     """One sentence."""
     found, unknown, absent = (
         sum(each.status is status for each in rows) for status in (Status.FOUND, Status.UNKNOWN, Status.ABSENT)
@@ -69,7 +69,7 @@ def summary(rows: Sequence[Row]) -> str:
     return said + (f", of which {unknown} could not be read" if unknown else "") + "; nothing was changed."
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: CheckRow) -> tuple[str, ...]:
     what = f"{row.subject}{row.what.removeprefix('GPU')}" if row.subject else row.what
     texts = (row.value, row.threshold, row.cost, row.fix)
     return _WORDS[row.status][0], what, *(shown(each) for each in texts)

@@ -21,7 +21,7 @@ from autoaccel.edits import CannotApplyError, Finding, Skipped, Tier
 from autoaccel.notebooks.cells import cells
 from autoaccel.rewriting import cell_limits, comments, suppression
 from autoaccel.rewriting.formatters import layout_of
-from autoaccel.rewriting.places import Layout, Places
+from autoaccel.rewriting.places import LineLayout, Places
 from autoaccel.rewriting.plan import plan
 from autoaccel.rewriting.record import Record
 from autoaccel.rewriting.recording import in_order, record, records
@@ -387,10 +387,10 @@ def _by_tier(findings: Sequence[Finding], tier: Tier, *, deterministic: bool) ->
     return allowed, skipped
 
 
-def _layout(path: Path | None, consulted: Consulted) -> Layout:
+def _layout(path: Path | None, consulted: Consulted) -> LineLayout:
     """What the project says of the layout of its code; the answer leans on the files that say so."""
     if path is None:
-        return Layout()
+        return LineLayout()
     layout, asked = layout_of(path)
     consulted.texts.update(asked)
     return layout

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from autoaccel.patterns import PatternError, Patterns
-from autoaccel.rewriting.places import Layout
+from autoaccel.rewriting.places import LineLayout
 
 _TOML = ("ruff.toml", ".ruff.toml", "pyproject.toml")
 _INI = ("setup.cfg", "tox.ini", ".flake8")
@@ -22,7 +22,7 @@ _WIDTHS = range(40, 401)
 _BLACK, _RUFF = 88, 88  # what they take where nothing is said
 
 
-def layout_of(path: Path) -> tuple[Layout, list[Path]]:
+def layout_of(path: Path) -> tuple[LineLayout, list[Path]]:
     """What is said of a file, and which files of the project were asked, whether they are there or not."""
     asked: list[Path] = []
     width: int | None = None
@@ -32,14 +32,14 @@ def layout_of(path: Path) -> tuple[Layout, list[Path]]:
             with contextlib.suppress(OSError, ValueError, configparser.Error, TypeError, AttributeError):
                 said = _said(folder / name, path)
                 if said is not None and said.formatted:
-                    return Layout(said.width or width, True), asked
+                    return LineLayout(said.width or width, True), asked
                 width = width or (said.width if said is not None else None)
         if any(os.path.exists(folder / name) for name in _ROOTS):  # noqa: PTH110 - False where it may not be asked
             break
-    return Layout(width), asked
+    return LineLayout(width), asked
 
 
-def _said(file: Path, path: Path) -> Layout | None:
+def _said(file: Path, path: Path) -> LineLayout | None:
     """What one configuration file says. Raises `OSError` and what is raised where it is broken: others complain."""
     text = file.read_text(encoding="utf-8-sig")
     if file.name in _TOML:
@@ -48,19 +48,19 @@ def _said(file: Path, path: Path) -> Layout | None:
         return _of_tools(tool, file.parent, path)
     if file.name == _EDITOR:
         widths = [_width(value) for value in _editor_values(text)]
-        return Layout(next((each for each in reversed(widths) if each), None))
+        return LineLayout(next((each for each in reversed(widths) if each), None))
     parser = configparser.ConfigParser(interpolation=None)
     parser.read_string(text)
     for section in ("flake8", "pycodestyle", "pep8"):
         if parser.has_option(section, "max-line-length"):
-            return Layout(_width(parser.get(section, "max-line-length")))
+            return LineLayout(_width(parser.get(section, "max-line-length")))
     return None
 
 
-def _of_tools(tool: Mapping[str, Any], folder: Path, path: Path) -> Layout | None:
+def _of_tools(tool: Mapping[str, Any], folder: Path, path: Path) -> LineLayout | None:
     black, ruff = tool.get("black"), tool.get("ruff")
     if black is not None and not _left_out_by_black(black, folder, path):
-        return Layout(_width(black.get("line-length")) or _BLACK, True)
+        return LineLayout(_width(black.get("line-length")) or _BLACK, True)
     if ruff is None:
         return None
     own = ruff.get("format") or {}
@@ -69,7 +69,7 @@ def _of_tools(tool: Mapping[str, Any], folder: Path, path: Path) -> Layout | Non
         return None
     width = _width(ruff.get("line-length")) or _RUFF
     double = own.get("quote-style", "double") == "double" and own.get("indent-style", "space") == "space"
-    return Layout(width, "format" in ruff and double)
+    return LineLayout(width, "format" in ruff and double)
 
 
 def _left_out_by_black(settings: Mapping[str, Any], folder: Path, path: Path) -> bool:

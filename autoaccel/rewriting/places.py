@@ -35,7 +35,7 @@ def newline_of(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class LineLayout:
     """How the lines of a file are to be laid out.
 
     `width` is None where nobody says; `formatted`: Black or `ruff format` lays the file out."""
@@ -52,7 +52,7 @@ class Places:
         text: str,
         tree: ast.Module,
         parent: Callable[[ast.AST], ast.AST | None] | None = None,
-        layout: Callable[[], Layout] = Layout,
+        layout: Callable[[], LineLayout] = LineLayout,
     ) -> None:
         self.text = text
         self.tree = tree
@@ -64,7 +64,7 @@ class Places:
         return split_lines(self.text)
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> LineLayout:
         """What the project says of the layout of its code."""
         return self._layout()
 

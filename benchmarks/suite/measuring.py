@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from autoaccel.measure.observing.run_record import FAILED, FINISHED, Failure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, RunFailure, RunRecord
 from autoaccel.measure.observing.turns import Turn
 from benchmarks.suite.candidates import ENDLESS, Candidate
 from benchmarks.suite.catalogue import AGAIN, COMPILED, DEFAULT, EXACT, ORIGINAL, PAIRED, WRITTEN
@@ -89,7 +89,7 @@ class Series:
     device_name: str = ""
     settled: bool = True
     decisions: tuple[tuple[str, str, str], ...] = ()
-    failure: Failure | None = None
+    failure: RunFailure | None = None
     finished: bool = False
 
     @property
@@ -113,7 +113,7 @@ class Series:
         self.device_name = turn.device_name or self.device_name
         self.settled = turn.settled
         self.finished = turn.state == FINISHED
-        self.failure = turn.failure or Failure("died", "it is gone") if turn.state == FAILED else None
+        self.failure = turn.failure or RunFailure("died", "it is gone") if turn.state == FAILED else None
 
 
 def side_by_side(
@@ -139,7 +139,7 @@ def side_by_side(
         original = running[0][0]
         for series, contender in running:
             if not series.steps and series is not original and clock() > latest:
-                series.failure = series.failure or Failure(LATE, "no time was left")
+                series.failure = series.failure or RunFailure(LATE, "no time was left")
             if series.failure is not None:
                 continue
             if not series.steps:

@@ -228,7 +228,7 @@ class _Observer:
         self._rehearsal.marks.clear()
         for kept in (host_prefetch._passes, host_prefetch._stands, host_prefetch._batches):  # noqa: SLF001
             kept.clear()
-        invariants.Region.open = invariants.Region.exempt = 0
+        invariants.CountedRegion.open = invariants.CountedRegion.exempt = 0
         torch.set_grad_enabled(True)
         torch.set_default_dtype(torch.float32)
         observe.settle(0)

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 
 from autoaccel.measure.benching.report import Interval
 from autoaccel.measure.observing.request import Request
-from autoaccel.measure.observing.run_record import FAILED, FINISHED, Failure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, RunFailure, RunRecord
 from autoaccel.measure.observing.turns import WAITING, Turn
 from benchmarks.suite import drawing, estimates, gate, measuring, reporting, running, schedule
 from benchmarks.suite.__main__ import PROJECT, RESULTS, main, surroundings
@@ -98,7 +98,7 @@ class Played:
         self.log.append(f"{self.name} {steps}")
         self.made += steps
         if self.made >= self.dies:
-            return Turn(FAILED, 0.0, failure=Failure("ValueError", "no luck"))
+            return Turn(FAILED, 0.0, failure=RunFailure("ValueError", "no luck"))
         times = (self.step,) * steps
         return Turn(WAITING, sum(times), times, samples=8 * steps, settled=self.made >= self.settles, host_memory=100)
 

@@ -15,7 +15,7 @@ from autoaccel.measure import interpreters, launching
 from autoaccel.measure.benching.contenders import Processes
 from autoaccel.measure.interpreters import Interpreter
 from autoaccel.measure.observing.request import Request
-from autoaccel.measure.observing.run_record import FAILED, FINISHED, Failure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, RunFailure, RunRecord
 from tests.measure.benching.scripts import Played, steady
 from tests.measure.verifying.made import RECORD, losses
 
@@ -39,10 +39,12 @@ class Observed:
         try:
             names = {each.id for text in texts for each in ast.walk(ast.parse(text)) if isinstance(each, ast.Name)}
         except (SyntaxError, ValueError) as error:
-            return RunRecord(FAILED, Failure("SyntaxError", str(error), f"{script.name}:1", "Traceback: SyntaxError"))
+            return RunRecord(
+                FAILED, RunFailure("SyntaxError", str(error), f"{script.name}:1", "Traceback: SyntaxError")
+            )
         for name in ("crash", "fast"):
             if name in names:
-                failure = Failure("NameError", f"name {name!r} is not defined", f"{script.name}:2", "Traceback …")
+                failure = RunFailure("NameError", f"name {name!r} is not defined", f"{script.name}:2", "Traceback …")
                 return RunRecord(FAILED, failure)
         reached = {str(path): tuple(range(1, 100)) for path in (script, *self.files)} if request.lines else {}
         return RunRecord(
@@ -65,7 +67,7 @@ class Observed:
         records = tuple(self(replace(request, rank=rank, ranks=count), **options) for rank in range(count))
         texts = request.texts.values() or [self._text(options["folder"] / request.script)]
         if any("apart(" in text for text in texts):
-            failure = Failure("ValueError", "it is another one", "train.py:2")
+            failure = RunFailure("ValueError", "it is another one", "train.py:2")
             return (records[0], RunRecord(FAILED, failure), *records[2:])
         return records
 

@@ -16,14 +16,14 @@ from autoaccel.measure import interpreters
 from autoaccel.measure.benching import procedure
 from autoaccel.measure.benching.contenders import Processes
 from autoaccel.measure.benching.procedure import BenchError, Task
-from autoaccel.measure.benching.report import BreakEven, Column, Interval, Report
+from autoaccel.measure.benching.report import BenchReport, BreakEven, Column, Interval
 from autoaccel.measure.changes import Changes
 from autoaccel.measure.interpreters import Interpreter, InterpreterError
-from autoaccel.measure.observing.run_record import Failure
+from autoaccel.measure.observing.run_record import RunFailure
 
 Run = Callable[..., Result]
 
-FAILURE = Failure(
+FAILURE = RunFailure(
     "RuntimeError", "no luck", "train.py:2", "Traceback (most recent call last):\nRuntimeError: no luck\n"
 )
 
@@ -33,7 +33,7 @@ def column(name: str, speedup: Interval) -> Column:
     return Column(name, 1, 3, (0.01,) * 3, None, step, speedup, 2.0, 2.1, 10, 0.1, 1 << 28, 0, None)
 
 
-REPORT = Report(
+REPORT = BenchReport(
     "train.py",
     "autoaccel bench train.py",
     {"cores": "2"},
@@ -53,7 +53,7 @@ class Bench:
     found: Changes | None = None
     python: list[str | None] = field(default_factory=list)
 
-    def bench(self, task: Task, runs: Processes, find: Any, rules: Any, tell: Any) -> Report:
+    def bench(self, task: Task, runs: Processes, find: Any, rules: Any, tell: Any) -> BenchReport:
         self.task, self.runs = task, runs
         self.found = find([Path("train.py")])
         tell("original: 3 steps", 0.5)

@@ -129,7 +129,7 @@ def test_what_leans_on_the_rewrite_is_seen(
     """Line by line it could be merged."""
     before, after = b"import torch\n\n\n", b"import torch\nimport accel\n\n\n"
     train.write_bytes(after + added.encode())
-    undoing.save([undoing.Written(train, before, after)], b"")
+    undoing.save([undoing.FileChange(train, before, after)], b"")
     result = run("undo")
     assert (result.exit_code == 2) is (problem is not None)
     assert (problem or "taken back") in result.stderr

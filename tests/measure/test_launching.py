@@ -22,7 +22,7 @@ import pytest
 
 from autoaccel.measure import failures, launching, watchdog
 from autoaccel.measure.observing.request import Request
-from autoaccel.measure.observing.run_record import FAILED, FINISHED, Failure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, RunFailure, RunRecord
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 linux = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks at /proc")
@@ -269,7 +269,7 @@ def test_what_a_worker_process_has_to_say(folder: Path) -> None:
     import time
     time.sleep(60)
     """
-    assert observe(folder, text).failure == Failure("overwrites", "would overwrite log.txt")
+    assert observe(folder, text).failure == RunFailure("overwrites", "would overwrite log.txt")
 
 
 LEAVES_PROCESSES = """
@@ -521,9 +521,9 @@ def test_a_rank_that_notices_says_so_itself(ranks: Callable[..., tuple[RunRecord
     if rank:
         os._exit(3)
     time.sleep(0.3)
-    record = {"ending": "failed", "failure": Failure("RuntimeError", "rank 1 has gone")}
+    record = {"ending": "failed", "failure": RunFailure("RuntimeError", "rank 1 has gone")}
     """
-    first, _ = ranks("from autoaccel.measure.observing.run_record import Failure\n" + textwrap.dedent(told))
+    first, _ = ranks("from autoaccel.measure.observing.run_record import RunFailure\n" + textwrap.dedent(told))
     assert first.failure is not None and first.failure.message == "rank 1 has gone"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from autoaccel.measure import launching, scratch
 from autoaccel.measure.observing.request import Request
-from autoaccel.measure.observing.run_record import FAILED, FINISHED, Failure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, RunFailure, RunRecord
 
 # Runs the script under guard alone.
 CHILD = """
@@ -165,12 +165,12 @@ def test_requests_and_records_are_translated(copy: scratch.Scratch, project: Pat
     said = copy.record(
         RunRecord(
             FAILED,
-            Failure("ValueError", f"bad {copy.folder}/log.txt", f"{copy.folder}/train.py:3"),
+            RunFailure("ValueError", f"bad {copy.folder}/log.txt", f"{copy.folder}/train.py:3"),
             files=(f"{copy.folder}/train.py",),
             reached={f"{top}/common.py": (1, 2)},
         )
     )
-    assert said.failure == Failure("ValueError", f"bad {project}/sub/log.txt", f"{project}/sub/train.py:3")
+    assert said.failure == RunFailure("ValueError", f"bad {project}/sub/log.txt", f"{project}/sub/train.py:3")
     assert said.files == (f"{project}/sub/train.py",)
     assert said.reached == {f"{project}/common.py": (1, 2)}
 

@@ -9,7 +9,7 @@ import pytest
 
 from autoaccel.rewriting.black_style import Formatter, tokens_of
 from autoaccel.rewriting.line_breaks import formatter_of, laid_out
-from autoaccel.rewriting.places import Layout, Places
+from autoaccel.rewriting.places import LineLayout, Places
 
 STATEMENTS = """
 x = f(a, b)
@@ -141,8 +141,8 @@ BROKEN = """optimizer = accel.optimizer(
 """
 
 
-def places(text: str, layout: Layout | None = None) -> Places:
-    return Places(text, ast.parse(text), None, lambda: layout or Layout())
+def places(text: str, layout: LineLayout | None = None) -> Places:
+    return Places(text, ast.parse(text), None, lambda: layout or LineLayout())
 
 
 @pytest.mark.parametrize(
@@ -151,20 +151,20 @@ def places(text: str, layout: Layout | None = None) -> Places:
         (FORMATTED, None, BROKEN),
         (BY_HAND, None, WRAPPED),
         ("", None, WRAPPED),
-        ("", Layout(88, True), BROKEN),
-        ("", Layout(120, True), WRAPPED),
-        (FORMATTED, Layout(100), WRAPPED),  # which would have put it on one line
+        ("", LineLayout(88, True), BROKEN),
+        ("", LineLayout(120, True), WRAPPED),
+        (FORMATTED, LineLayout(100), WRAPPED),  # which would have put it on one line
         (FORMATTED + "if x:\n\tpass\n", None, WRAPPED),
     ],
 )
-def test_as_the_file_is(around: str, layout: Layout | None, expected: str) -> None:
+def test_as_the_file_is(around: str, layout: LineLayout | None, expected: str) -> None:
     assert laid_out(places(around + BEFORE, layout), around + WRAPPED) == around + expected
     assert laid_out(places(around + BEFORE, layout), around + BEFORE) == around + BEFORE
 
 
 def test_what_no_edit_has_changed_stays() -> None:
     odd = "x = f(a, b, an_argument_that_is_too_long, another_argument_that_is_too_long, and_a_third_one_as_well)\n"
-    assert laid_out(places(odd + BEFORE, Layout(88, True)), odd + WRAPPED) == odd + BROKEN
+    assert laid_out(places(odd + BEFORE, LineLayout(88, True)), odd + WRAPPED) == odd + BROKEN
 
 
 def test_line_ends_stay() -> None:

@@ -14,7 +14,7 @@ _ROOM = 0.7  # of the memory that is free
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AblatedRule:
     """One rule with findings here. A subset is empty where nothing is left of it."""
 
     code: str
@@ -32,12 +32,12 @@ class Subset:
     changes: tuple[Change, ...] = ()
 
 
-def rules(changes: Changes) -> list[Rule]:
+def rules(changes: Changes) -> list[AblatedRule]:
     """The rules that have findings. A change whose needs another rule covers is not among those of its rule alone."""
     found = {}
     for code in sorted({each.record.code for each in changes}):
         its = [each for each in changes if each.record.code == code]
-        found[code] = Rule(code, its[0].record.name, len(its), changes.closed(its), changes.without(its))
+        found[code] = AblatedRule(code, its[0].record.name, len(its), changes.closed(its), changes.without(its))
     return list(found.values())
 
 
@@ -80,7 +80,7 @@ def room(free: int, needed: int) -> int:
     return max(1, int(free * _ROOM / needed) - 1)
 
 
-def _named(found: Sequence[Rule]) -> Iterator[tuple[str, tuple[Change, ...]]]:
+def _named(found: Sequence[AblatedRule]) -> Iterator[tuple[str, tuple[Change, ...]]]:
     for each in found:
         yield f"only {each.code}", each.alone
     for each in found:

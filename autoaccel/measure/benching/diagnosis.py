@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from autoaccel.measure.benching.report import Diagnosis, Share
+from autoaccel.measure.benching.report import Diagnosis, TimeShare
 from autoaccel.reports.counting import listed
 from autoaccel.rewriting.rule import Rule
 
@@ -58,7 +58,7 @@ def diagnose(shares: Mapping[str, float], rules: Iterable[Rule], found: Collecti
     sentence = f"{_shares_clause(binding, ranked, shares)}; {_rules_clause(binding, addressing, found)}."
     return Diagnosis(
         sentence[0].upper() + sentence[1:],
-        tuple(Share(name, share) for name, share in shares.items()),
+        tuple(TimeShare(name, share) for name, share in shares.items()),
         tuple(rule.code for rule in addressing),
     )
 

@@ -16,11 +16,11 @@ from autoaccel.measure.benching import ablation, diagnosis, figures, medians, no
 from autoaccel.measure.benching.ablation import Subset
 from autoaccel.measure.benching.figures import NEVER, break_even
 from autoaccel.measure.benching.machine import facts, free_memory, load
-from autoaccel.measure.benching.report import BreakEven, Column, Diagnosis, Interval, Report
+from autoaccel.measure.benching.report import BenchReport, BreakEven, Column, Diagnosis, Interval
 from autoaccel.measure.benching.rounds import Contender, Rounds, Series, take_turns
 from autoaccel.measure.changes import Change, Changes
 from autoaccel.measure.observing.request import Request
-from autoaccel.measure.observing.run_record import FAILED, Failure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, RunFailure, RunRecord
 from autoaccel.measure.observing.turns import Turn
 from autoaccel.rewriting.rule import Rule
 
@@ -35,7 +35,7 @@ _FIRST_LOOK = 2  # steps: enough to see which files are imported, and whether th
 class BenchError(ValueError):
     """A script that cannot be measured; the message is one line."""
 
-    def __init__(self, message: str, failure: Failure | None = None) -> None:
+    def __init__(self, message: str, failure: RunFailure | None = None) -> None:
         super().__init__(message)
         self.failure = failure
 
@@ -55,7 +55,7 @@ class Task:
     ablate: bool = False
 
 
-class Run(Contender, Protocol):
+class BenchRun(Contender, Protocol):
     """A contender in earnest."""
 
     def run(self, steps: int, *, busy: bool = False) -> Turn:
@@ -70,7 +70,7 @@ class Runs(Protocol):
 
     def observe(self, request: Request) -> RunRecord: ...
 
-    def contender(self, name: str, request: Request) -> AbstractContextManager[Run]: ...
+    def contender(self, name: str, request: Request) -> AbstractContextManager[BenchRun]: ...
 
 
 Tell = Callable[[str, float | None], None]
@@ -79,7 +79,7 @@ Tell = Callable[[str, float | None], None]
 
 def bench(
     task: Task, runs: Runs, find: Callable[[Iterable[Path]], Changes], rules: Collection[Rule], tell: Tell
-) -> Report:
+) -> BenchReport:
     """Measure. `find` says what rules would change in files. Raises `BenchError`, and what `find` raises."""
     return _Bench(task, runs, find, rules, tell).run()
 
@@ -99,7 +99,7 @@ class _Bench:
         self.noise = 1.0
         self.stage = ""
 
-    def run(self) -> Report:
+    def run(self) -> BenchReport:
         self.notes += notes.on_machine(load(), os.cpu_count() or 1)
         first = self._first_look()
         self.tell("looking for what can be rewritten", None)
@@ -115,7 +115,7 @@ class _Bench:
             columns += self._ablated(columns[0], measured)
         self.notes += notes.on_endings(rounds.series)
         self.notes += notes.on_figures(columns[0], rewritten)
-        return Report(
+        return BenchReport(
             script=self.task.request.script,
             command=self.task.command,
             machine=facts(first, rounds.series[0].device_name),
@@ -198,7 +198,7 @@ class _Bench:
             raise BenchError(f"{series.name}: {line}" if series.name != ORIGINAL else line, series.failure)
         self.notes.append(f"{series.name} failed after {series.steps} steps and is not shown: {line}")
 
-    def _line(self, failure: Failure) -> str:
+    def _line(self, failure: RunFailure) -> str:
         return failures.line(failure, script=self.task.request.script, python=self.task.python)
 
     # -- afterwards

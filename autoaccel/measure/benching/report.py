@@ -20,7 +20,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class TimeShare:
     """A part of the time of a step: `loader`, `transfer`, `launch`, `compute`, `optimizer`, `sync` or `other`."""
 
     name: str
@@ -33,7 +33,7 @@ class Diagnosis:
     """What binds the original script."""
 
     sentence: str
-    shares: tuple[Share, ...]
+    shares: tuple[TimeShare, ...]
     rules: tuple[str, ...] = ()
     """Codes of the rules that address what binds, those with findings in this script first."""
 
@@ -99,7 +99,7 @@ class Contribution:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class BenchReport:
     """One benchmark."""
 
     script: str

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from autoaccel.measure.observing.run_record import FAILED, FINISHED, Failure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, RunFailure, RunRecord
 from autoaccel.measure.observing.turns import Turn
 
 BLOCK_SECONDS = 0.3
@@ -50,7 +50,7 @@ class Series:
     device_name: str = ""
     losses: list[tuple[int, float]] = field(default_factory=list)
     finished: bool = False
-    failure: Failure | None = None
+    failure: RunFailure | None = None
     changes: int = 0
     """How many findings are applied."""
     busy: float | None = None

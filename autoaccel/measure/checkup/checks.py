@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from autoaccel.measure.checkup import gpu_checks, host_checks, python_checks
 from autoaccel.measure.checkup.host import Host
-from autoaccel.measure.checkup.readings import NotApplicableError, NotReadableError, Reading, Row, Status, row
+from autoaccel.measure.checkup.readings import CheckRow, NotApplicableError, NotReadableError, Reading, Status, row
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +52,16 @@ CHECKS = (
 )
 
 
-def rows(host: Host) -> list[Row]:
+def rows(host: Host) -> list[CheckRow]:
     """What each finds; one that cannot tell says so."""
     return [each for check in CHECKS for each in _rows(check, host)]
 
 
-def _rows(check: Check, host: Host) -> Iterator[Row]:
+def _rows(check: Check, host: Host) -> Iterator[CheckRow]:
     try:
         for each in check.read(host):
             yield row(check.name, check.what, each)
     except NotReadableError as error:
-        yield Row(check.name, check.what, Status.UNKNOWN, str(error))
+        yield CheckRow(check.name, check.what, Status.UNKNOWN, str(error))
     except NotApplicableError as error:
-        yield Row(check.name, check.what, Status.ABSENT, str(error))
+        yield CheckRow(check.name, check.what, Status.ABSENT, str(error))

@@ -38,7 +38,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CheckRow:
     """A line of the report."""
 
     name: str
@@ -54,6 +54,6 @@ class Row:
     subject: str = ""
 
 
-def row(name: str, what: str, reading: Reading) -> Row:
+def row(name: str, what: str, reading: Reading) -> CheckRow:
     status = Status.FOUND if reading.cost else Status.HEALTHY
-    return Row(name, what, status, reading.value, reading.threshold, reading.cost, reading.fix, reading.subject)
+    return CheckRow(name, what, status, reading.value, reading.threshold, reading.cost, reading.fix, reading.subject)

@@ -29,7 +29,7 @@ from autoaccel.measure import spawning
 from autoaccel.measure.observing import writers
 from autoaccel.measure.observing.exchange import CREATED, DOWNLOADED, Exchange, write_whole
 from autoaccel.measure.observing.request import Request
-from autoaccel.measure.observing.run_record import Failure
+from autoaccel.measure.observing.run_record import RunFailure
 
 OVERWRITES = "overwrites"
 
@@ -80,7 +80,7 @@ class Guard:
     Every open of the script goes through this: no path objects, no exceptions.
     """
 
-    def __init__(self, terms: Terms, stop: Callable[[Failure], NoReturn] | None) -> None:
+    def __init__(self, terms: Terms, stop: Callable[[RunFailure], NoReturn] | None) -> None:
         """`stop` ends the script's own process; other processes have none."""
         exchange, request = terms.exchange, terms.request
         self._terms, self._stop = terms, stop
@@ -264,7 +264,7 @@ class Guard:
     def _refuse(self, path: str, verb: str) -> NoReturn:
         where, lines = _in_script(sys._getframe(1), self._terms.request.root)  # noqa: SLF001 - the documented way to see one's callers
         message = f"would {verb} {path}, which lies outside of the copy of the project that it runs in"
-        failure = Failure(OVERWRITES, message, where, lines)
+        failure = RunFailure(OVERWRITES, message, where, lines)
         if os.getpid() == self._terms.main and self._stop is not None:
             self._stop(failure)
         write_whole(self._terms.exchange.failure, failure.to_json())
@@ -275,7 +275,7 @@ class Guard:
 _guards: list[Guard] = []
 
 
-def install(request: Request, exchange: Exchange, stop: Callable[[Failure], NoReturn]) -> None:
+def install(request: Request, exchange: Exchange, stop: Callable[[RunFailure], NoReturn]) -> None:
     """Guard this process, and those that it forks or starts by `multiprocessing`.
 
     Args:
@@ -299,7 +299,7 @@ def guard_torch() -> None:
         writers.watch_torch(guard.open)
 
 
-def _install(terms: Terms, stop: Callable[[Failure], NoReturn] | None) -> None:
+def _install(terms: Terms, stop: Callable[[RunFailure], NoReturn] | None) -> None:
     guard = Guard(terms, stop)
     _guards.append(guard)
     sys.addaudithook(guard.hook)

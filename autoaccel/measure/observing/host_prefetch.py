@@ -147,7 +147,7 @@ class HostCopyStream(copy_stream.CopyStream):
         return "side"
 
     def record(self, stream: str) -> copy_stream.Event:  # noqa: ARG002 - those of devices need it
-        return Reached()
+        return PastEvent()
 
     def wait(self, stream: str, event: copy_stream.Event) -> None:
         pass
@@ -168,7 +168,7 @@ class HostCopyStream(copy_stream.CopyStream):
         pass
 
 
-class Reached:
+class PastEvent:
     """A point in work that is done at once."""
 
     def query(self) -> bool:

@@ -36,7 +36,7 @@ WORKERS_ALIKE = "workers of a loader draw the same random numbers"
 _CLIPPING = ("clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "clip_grad_norm")
 
 
-class Region:
+class CountedRegion:
     """An autocast region that is counted while it is open."""
 
     open = 0
@@ -47,11 +47,11 @@ class Region:
         self._opened = opened
 
     def __enter__(self) -> object:
-        Region.open += 1
+        CountedRegion.open += 1
         return self._opened.__enter__()
 
     def __exit__(self, *error: Any) -> bool | None:
-        Region.open -= 1
+        CountedRegion.open -= 1
         return self._opened.__exit__(*error)
 
 
@@ -63,7 +63,7 @@ def watch(observation: Observation) -> None:
 
 def _watch_regions(observation: Observation) -> None:
     def look(phrase: str) -> None:
-        if Region.open:
+        if CountedRegion.open:
             observation.mark(phrase)
 
     observation.events.before_backward.append(lambda _: look(BACKWARD_IN_AUTOCAST))
@@ -75,22 +75,22 @@ def _watch_regions(observation: Observation) -> None:
     ) -> contextlib.AbstractContextManager[object]:
         region = plain(*args, **kwargs)
         # nothing steps inside a graph, and a graph is no place for a counter
-        return region if torch.compiler.is_compiling() else Region(region)
+        return region if torch.compiler.is_compiling() else CountedRegion(region)
 
     @replacing(torch.autocast, "__enter__")
     def enter(plain: Callable[..., Any], self: Any) -> Any:
-        Region.exempt += not self._enabled
+        CountedRegion.exempt += not self._enabled
         return plain(self)
 
     @replacing(torch.autocast, "__exit__")
     def leave(plain: Callable[..., Any], self: Any, *error: Any) -> Any:
-        Region.exempt -= not self._enabled
+        CountedRegion.exempt -= not self._enabled
         return plain(self, *error)
 
     @replacing(torch.nn.functional, "binary_cross_entropy")
     def cross_entropy(plain: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> torch.Tensor:
         # CUDA refuses it in half precision, where the logarithm of a probability overflows; a CPU does not.
-        if not torch.compiler.is_compiling() and Region.open and not Region.exempt:
+        if not torch.compiler.is_compiling() and CountedRegion.open and not CountedRegion.exempt:
             observation.mark(CROSS_ENTROPY_INSIDE)
         return plain(*args, **kwargs)
 

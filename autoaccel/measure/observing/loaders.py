@@ -20,7 +20,7 @@ from autoaccel.measure.observing.run_record import Pass
 
 
 @dataclass
-class Iteration:
+class OpenPass:
     """A pass that is under way."""
 
     loader: int
@@ -36,8 +36,8 @@ class Loaders(Observer):
 
     def __init__(self, hashed: bool = True) -> None:
         self._hashed = hashed
-        self._passes: list[Iteration] = []
-        self._under_way: weakref.WeakKeyDictionary[Any, Iteration] = weakref.WeakKeyDictionary()
+        self._passes: list[OpenPass] = []
+        self._under_way: weakref.WeakKeyDictionary[Any, OpenPass] = weakref.WeakKeyDictionary()
         self._known: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._loaders = 0
 
@@ -70,7 +70,7 @@ class Loaders(Observer):
                 self._begin(iterator, loader)
 
     def _begin(self, iterator: Any, loader: Any) -> None:
-        begun = Iteration(self._number(loader), _length(loader))
+        begun = OpenPass(self._number(loader), _length(loader))
         self._under_way[iterator] = begun
         self._passes.append(begun)
 
@@ -104,7 +104,7 @@ class Loaders(Observer):
             self._handed_out(current, batch, waited)
             return batch
 
-    def _handed_out(self, current: Iteration, batch: Any, waited: float) -> None:
+    def _handed_out(self, current: OpenPass, batch: Any, waited: float) -> None:
         current.handed_out += 1
         if self._hashed:
             current.batches.append(digest_of(batch))

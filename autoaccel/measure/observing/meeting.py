@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from autoaccel.measure.observing.observation import Observation, Observer
-from autoaccel.measure.observing.run_record import STOPPED, Failure
+from autoaccel.measure.observing.run_record import STOPPED, RunFailure
 
 OVER = "over"
 """A file by which who started the ranks says that one of them will not come."""
@@ -20,7 +20,7 @@ class Meeting(Observer):
         self._rank, self._ranks = observation.request.rank, observation.request.ranks
         observation.endings.append(self._wait)
 
-    def _wait(self, ending: str, failure: Failure | None) -> None:  # noqa: ARG002 - as all that is called at the end
+    def _wait(self, ending: str, failure: RunFailure | None) -> None:  # noqa: ARG002 - as all that is called at the end
         if ending != STOPPED:
             return
         (self._folder / str(self._rank)).touch()

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.request import Request
-from autoaccel.measure.observing.run_record import FAILED, Failure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, RunFailure, RunRecord
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -83,7 +83,7 @@ class Observation:
         self.events = Events()
         self.marks: Counter[str] = Counter()
         self.parts: list[Observer] = []
-        self.endings: list[Callable[[str, Failure | None], None]] = []
+        self.endings: list[Callable[[str, RunFailure | None], None]] = []
         """Called before the record is written."""
         self.began = began
         """When the process was started, by the monotonic clock."""
@@ -99,11 +99,11 @@ class Observation:
         """Note something that no good rewrite does."""
         self.marks[phrase] += 1
 
-    def stop(self, failure: Failure) -> NoReturn:
+    def stop(self, failure: RunFailure) -> NoReturn:
         """End the run because it must not go on."""
         self.end(FAILED, failure)
 
-    def end(self, ending: str, failure: Failure | None = None) -> NoReturn:
+    def end(self, ending: str, failure: RunFailure | None = None) -> NoReturn:
         """Write the record and end the process; who waits for it ends what it started."""
         if self.here:
             if not self._ending.acquire(blocking=False):
@@ -116,15 +116,15 @@ class Observation:
         flush()
         _exit(0 if failure is None else 1)
 
-    def _write(self, ending: str, failure: Failure | None) -> None:
+    def _write(self, ending: str, failure: RunFailure | None) -> None:
         try:
             text = self.record(ending, failure).to_json()
         except BaseException as error:
             message = f"the record could not be written: {type(error).__name__}: {error}"
-            text = RunRecord(FAILED, Failure("died", message, traceback=traceback.format_exc())).to_json()
+            text = RunRecord(FAILED, RunFailure("died", message, traceback=traceback.format_exc())).to_json()
         self.exchange.write_result(text)
 
-    def record(self, ending: str, failure: Failure | None = None) -> RunRecord:
+    def record(self, ending: str, failure: RunFailure | None = None) -> RunRecord:
         """What was seen up to now."""
         for told in self.endings:
             told(ending, failure)

@@ -23,7 +23,7 @@ from autoaccel.measure.observing.hooks import replacing
 from autoaccel.measure.observing.timelines import BACKWARD, FORWARD, LOADER, MARK, OPTIMIZER
 
 
-class Regions:
+class OpenRegions:
     """The regions that the main thread is in."""
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class Regions:
             self.evaluated.append((start, time.perf_counter()))
 
 
-def hook_loaders(regions: Regions) -> None:
+def hook_loaders(regions: OpenRegions) -> None:
     """Passes over loaders, and each batch of them."""
 
     @replacing(DataLoader, "__iter__")
@@ -103,7 +103,7 @@ def hook_loaders(regions: Regions) -> None:
             raise
 
 
-def hook_models(regions: Regions) -> None:
+def hook_models(regions: OpenRegions) -> None:
     """Forwards of whole models, and backwards."""
 
     @replacing(nn.Module, "__call__")
@@ -123,7 +123,7 @@ def hook_models(regions: Regions) -> None:
     _hook(regions, BACKWARD, torch.autograd, "grad")
 
 
-def hook_optimizers(regions: Regions) -> None:
+def hook_optimizers(regions: OpenRegions) -> None:
     """What belongs to a step beside the step itself."""
     for owner, names in (
         (torch.optim.Optimizer, ("zero_grad",)),
@@ -136,7 +136,7 @@ def hook_optimizers(regions: Regions) -> None:
             _hook(regions, OPTIMIZER, owner, name)
 
 
-def _hook(regions: Regions, region: str, owner: Any, name: str) -> None:
+def _hook(regions: OpenRegions, region: str, owner: Any, name: str) -> None:
     @replacing(owner, name)
     def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         with regions.region(region):

@@ -19,7 +19,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from autoaccel.measure.observing import timelines
 from autoaccel.measure.observing.observation import Observer
-from autoaccel.measure.observing.profiled_regions import Regions, hook_loaders, hook_models, hook_optimizers
+from autoaccel.measure.observing.profiled_regions import OpenRegions, hook_loaders, hook_models, hook_optimizers
 from autoaccel.measure.observing.run_record import STOPPED
 from autoaccel.measure.observing.timelines import CLASSES, OPTIMIZER, STEP
 from autoaccel.measure.observing.turns import device_in_use, synchronize
@@ -59,7 +59,7 @@ class Profiler(Observer):
 
     def __init__(self) -> None:
         self.rounds: list[Round] = []
-        self._regions = Regions()
+        self._regions = OpenRegions()
         self._optimizers: set[int] = set()
         self._profile: profile | None = None
         self._made = 0

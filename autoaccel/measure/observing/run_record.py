@@ -10,7 +10,7 @@ FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
 
 
 @dataclass(frozen=True, slots=True)
-class Failure(Message):
+class RunFailure(Message):
     """Why a run failed: one line for the user, and the traceback as Python would have printed it."""
 
     kind: str
@@ -97,7 +97,7 @@ class RunRecord(Message):
     """One run."""
 
     ending: str
-    failure: Failure | None = None
+    failure: RunFailure | None = None
     losses: tuple[Loss, ...] = ()
     steps: int = 0
     """Optimizer steps, those that a scaler left out included."""

@@ -23,7 +23,7 @@ from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.hooks import around
 from autoaccel.measure.observing.observation import Concerns, Observation, Observer
 from autoaccel.measure.observing.request import Request
-from autoaccel.measure.observing.run_record import FAILED, FINISHED, Failure
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, RunFailure
 from autoaccel.measure.rewriter import Rewriter
 
 
@@ -54,7 +54,7 @@ def begin(observation: Observation, pipes: tuple[int, ...] = ()) -> None:
         install(observation, path, texts.asked, concerns, pipes)
         execute = program.prepare(wanted, path, rewriter)
     except program.ProgramError as error:
-        observation.end(FAILED, Failure("cannot start", str(error)))
+        observation.end(FAILED, RunFailure("cannot start", str(error)))
     except ImportError as error:
         observation.end(FAILED, failure_of(error, concerns))
     run(observation, execute, concerns)
@@ -209,12 +209,12 @@ def run(observation: Observation, execute: Callable[[], None], concerns: Concern
         observation.end(FINISHED)
 
 
-def failure_of(error: BaseException, concerns: Concerns) -> Failure:
+def failure_of(error: BaseException, concerns: Concerns) -> RunFailure:
     """What a user has to know of an exception: its last line, where in the project it was raised, the traceback."""
     error = error.with_traceback(program.of_the_script(error.__traceback__))
     told = "".join(traceback.format_exception(error))
     message = str(error).strip().split("\n")[0]
-    return Failure(type(error).__name__, message, _where(error, concerns), told)
+    return RunFailure(type(error).__name__, message, _where(error, concerns), told)
 
 
 def _where(error: BaseException, concerns: Concerns) -> str:
@@ -227,9 +227,9 @@ def _where(error: BaseException, concerns: Concerns) -> str:
     return where
 
 
-def _exit_status(code: object) -> Failure:
+def _exit_status(code: object) -> RunFailure:
     status, said = (code, "") if isinstance(code, int) else (1, f": {code}".split("\n")[0])
-    return Failure("exit status", f"ended with exit status {status}{said}")
+    return RunFailure("exit status", f"ended with exit status {status}{said}")
 
 
 def _leave() -> None:

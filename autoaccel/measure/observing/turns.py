@@ -20,7 +20,7 @@ from typing import Any
 
 from autoaccel.measure.observing.messages import Message
 from autoaccel.measure.observing.observation import Batch, Observation, Observer
-from autoaccel.measure.observing.run_record import FAILED, FINISHED, STOPPED, Failure
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, STOPPED, RunFailure
 
 WAITING = "waiting"
 
@@ -49,7 +49,7 @@ class Turn(Message):
     device: str = "cpu"
     """Its type; an accelerator that the script does not use is none."""
     device_name: str = ""
-    failure: Failure | None = None
+    failure: RunFailure | None = None
     settled: bool = True
     """Whether the runtime has nothing more to try."""
 
@@ -107,7 +107,7 @@ class Turns(Observer):
             self._say(self._turn(WAITING, now))
             self._wait()
 
-    def ended(self, ending: str, failure: Failure | None) -> None:
+    def ended(self, ending: str, failure: RunFailure | None) -> None:
         """The script is over, and with it the turn."""
         if self._over or os.getpid() != self._process:
             return
@@ -122,7 +122,7 @@ class Turns(Observer):
         self._loader, self._samples = 0.0, 0
         self._start = self._last = time.perf_counter()
 
-    def _turn(self, state: str, now: float, failure: Failure | None = None) -> Turn:
+    def _turn(self, state: str, now: float, failure: RunFailure | None = None) -> Turn:
         busy = None
         if self._profiler is not None:
             self._profiler.stop()

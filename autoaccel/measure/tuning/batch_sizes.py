@@ -16,7 +16,7 @@ from autoaccel.measure.benching.procedure import Runs
 from autoaccel.measure.benching.report import Interval
 from autoaccel.measure.benching.rounds import Rounds, take_turns
 from autoaccel.measure.observing.request import Request
-from autoaccel.measure.observing.run_record import Failure
+from autoaccel.measure.observing.run_record import RunFailure
 
 LARGEST = 1024
 """Times as large, at most."""
@@ -62,7 +62,7 @@ class Sweep:
 
     trials: tuple[BatchTrial, ...]
     ending: str
-    failure: Failure | None = None
+    failure: RunFailure | None = None
 
 
 def sweep(request: Request, runs: Runs, seconds: float, tell: Tell) -> Sweep:

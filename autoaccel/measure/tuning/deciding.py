@@ -19,10 +19,10 @@ from dataclasses import dataclass
 
 from autoaccel.measure.benching import ablation
 from autoaccel.measure.benching.procedure import REWRITTEN
-from autoaccel.measure.benching.report import Contribution, Interval, Report
+from autoaccel.measure.benching.report import BenchReport, Contribution, Interval
 from autoaccel.measure.changes import Change, Changes
 
-Measure = Callable[[Changes, bool], Report]
+Measure = Callable[[Changes, bool], BenchReport]
 """Benchmarks changes; the second argument says whether rule by rule, too."""
 
 CONFIRMATIONS = 2
@@ -53,9 +53,9 @@ class Tuning:
 
     rules: tuple[RuleWorth, ...]
     kept: tuple[Change, ...]
-    together: Report
+    together: BenchReport
     """The benchmark of all changes, rule by rule."""
-    confirmed: Report | None
+    confirmed: BenchReport | None
     """That of what is kept, of those the least favourable; None where nothing is."""
 
 
@@ -63,7 +63,7 @@ def tune(changes: Changes, measure: Measure) -> Tuning:
     """Measure, decide, and measure anew what was decided. `changes` are those that train the same, at least one."""
     together = measure(changes, True)
     rules = list(worths(together, changes))
-    won: list[tuple[frozenset[str], tuple[Change, ...], Report]] = []
+    won: list[tuple[frozenset[str], tuple[Change, ...], BenchReport]] = []
     for codes in candidates(rules, wins=speedup(together).low > 1):
         chosen = with_needs(changes, codes)
         report = _confirmation(dataclasses.replace(changes, all=chosen), measure)
@@ -79,7 +79,7 @@ def tune(changes: Changes, measure: Measure) -> Tuning:
     return Tuning(tuple(_judged(each, present, codes) for each in rules), kept, together, confirmed)
 
 
-def _confirmation(chosen: Changes, measure: Measure) -> Report | None:
+def _confirmation(chosen: Changes, measure: Measure) -> BenchReport | None:
     """The benchmark in which a choice gains least; None as soon as it does not win."""
     reports = []
     for _ in range(CONFIRMATIONS):
@@ -89,13 +89,13 @@ def _confirmation(chosen: Changes, measure: Measure) -> Report | None:
     return min(reports, key=lambda each: speedup(each).low)
 
 
-def speedup(report: Report) -> Interval:
+def speedup(report: BenchReport) -> Interval:
     """Of the rewritten script; that of nothing where it was not measured."""
     column = report.column(REWRITTEN)
     return column.speedup if column else _NOTHING
 
 
-def worths(report: Report, changes: Changes) -> Iterator[RuleWorth]:
+def worths(report: BenchReport, changes: Changes) -> Iterator[RuleWorth]:
     """Each rule's, from a benchmark rule by rule."""
     empty = {each.code for each in ablation.rules(changes) if not each.without}
     for each in report.contributions:
@@ -104,7 +104,7 @@ def worths(report: Report, changes: Changes) -> Iterator[RuleWorth]:
         yield RuleWorth(each.code, each.name, each.changes, gain, _alone(each, changes, report))
 
 
-def _alone(contribution: Contribution, changes: Changes, report: Report) -> Interval | None:
+def _alone(contribution: Contribution, changes: Changes, report: BenchReport) -> Interval | None:
     return speedup(report) if contribution.changes == len(changes) else contribution.alone
 
 

@@ -17,7 +17,7 @@ LOW = (Tier.NUMERICS, Tier.OPT_IN)
 
 
 @dataclass(slots=True)
-class Progress:
+class VerificationState:
     """What is known so far of each change."""
 
     good: tuple[Change, ...]
@@ -30,7 +30,7 @@ class Progress:
 
 
 def outcome(
-    change: Change, changes: Changes, state: Progress, views: Sequence[View], numerics: Numerics | None
+    change: Change, changes: Changes, state: VerificationState, views: Sequence[View], numerics: Numerics | None
 ) -> Outcome:
     """What is said of a change, which was reached in some of these views or in none."""
     verdict, reason, found = _verdict(change, changes, state, views, numerics)
@@ -42,7 +42,7 @@ def outcome(
 
 
 def _verdict(
-    change: Change, changes: Changes, state: Progress, views: Sequence[View], numerics: Numerics | None
+    change: Change, changes: Changes, state: VerificationState, views: Sequence[View], numerics: Numerics | None
 ) -> tuple[Verdict, str, Sequence[Difference]]:
     if change in state.failed:
         found, company = state.failed[change]

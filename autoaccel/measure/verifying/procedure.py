@@ -23,7 +23,7 @@ from autoaccel.measure.verifying.bisecting import Culprit, bisect
 from autoaccel.measure.verifying.comparing import Reference
 from autoaccel.measure.verifying.facts import Difference
 from autoaccel.measure.verifying.originals import Limits, Originals
-from autoaccel.measure.verifying.outcomes import LOW, Progress, outcome
+from autoaccel.measure.verifying.outcomes import LOW, VerificationState, outcome
 from autoaccel.measure.verifying.report import Numerics, Verification
 from autoaccel.measure.verifying.seeds import Spreading
 from autoaccel.measure.verifying.trials import Runner, Trials, View
@@ -64,7 +64,7 @@ class _Procedure:
         if changes.later:
             notes.append(f"{len(changes.later)} more would be found in the rewritten files; they are not verified")
         views = originals.views(first, asked, changes) if changes.all else []
-        state = Progress(changes.all, notes=notes)
+        state = VerificationState(changes.all, notes=notes)
         for view in views:
             if self._differences(view, state.good, REHEARSALS):
                 originals.control(view)
@@ -96,7 +96,7 @@ class _Procedure:
 
     # -- bit-equal
 
-    def _exact(self, view: View, state: Progress) -> None:
+    def _exact(self, view: View, state: VerificationState) -> None:
         """Find the changes that are not bit-equal; those that may draw other random numbers are put aside."""
         probe = partial(self._differences, view, rehearse=_WITHOUT_WORKERS)
         for culprit in bisect(self._bit_equal(state), probe, self.trials.changes.needs).culprits:
@@ -107,7 +107,7 @@ class _Procedure:
             else:
                 self._fail(culprit, state)
 
-    def _otherwise_rounded(self, view: View, state: Progress) -> None:
+    def _otherwise_rounded(self, view: View, state: VerificationState) -> None:
         """What need not be exact once more, with the kernels that the runtime may choose."""
         if all(each.topic != "fused optimizer" for each in self._rehearsed(view, state.good, REHEARSALS).decisions):
             return
@@ -140,7 +140,7 @@ class _Procedure:
             return False
         return not self._differences(view, self._with_dependencies(culprit), _WITHOUT_WORKERS, comparing.structure)
 
-    def _with_workers(self, view: View, state: Progress) -> None:
+    def _with_workers(self, view: View, state: VerificationState) -> None:
         """Where the loaders have workers, datasets may draw other random numbers; nothing else may differ."""
         everything = partial(self._differences, view, rehearse=REHEARSALS)
         left = self._bit_equal(state)
@@ -156,7 +156,7 @@ class _Procedure:
             drawing = [each for each in left if each.tier is Tier.EQUIVALENT]
             state.random.update(dict.fromkeys(drawing, comparing.told(found)))
 
-    def _on_accelerator(self, view: View, state: Progress) -> None:
+    def _on_accelerator(self, view: View, state: VerificationState) -> None:
         """There copies overlap with the work of others, which no rehearsal shows."""
         if view.reference.record.device == "cpu":
             return
@@ -169,7 +169,7 @@ class _Procedure:
 
         self._fail_wrong([each for each in self._bit_equal(state) if each.tier is Tier.EXACT], probe, state)
 
-    def _bit_equal(self, state: Progress) -> tuple[Change, ...]:
+    def _bit_equal(self, state: VerificationState) -> tuple[Change, ...]:
         return self.trials.changes.closed(
             [each for each in state.good if each not in state.random and each not in state.rounding_only]
         )
@@ -192,7 +192,7 @@ class _Procedure:
             name += " without workers"
         return self.trials.rewritten(f"{name}{view.name}", chosen, {}, rehearse=rehearse, **view.asked)
 
-    def _in_vain(self, view: View, state: Progress) -> Iterator[str]:
+    def _in_vain(self, view: View, state: VerificationState) -> Iterator[str]:
         """What should have been rehearsed and was not, although all is bit-equal."""
         record = self._rehearsed(view, state.good, REHEARSALS)
         for each in record.decisions:
@@ -206,18 +206,18 @@ class _Procedure:
         return tuple(each for each in changes if each in wanted)
 
     def _fail_wrong(
-        self, items: Sequence[Change], probe: Callable[[Sequence[Change]], Verdicts], state: Progress
+        self, items: Sequence[Change], probe: Callable[[Sequence[Change]], Verdicts], state: VerificationState
     ) -> None:
         for culprit in bisect(items, probe, self.trials.changes.needs).culprits:
             self._fail(culprit, state)
 
-    def _fail(self, culprit: Culprit[Change, Verdicts], state: Progress) -> None:
+    def _fail(self, culprit: Culprit[Change, Verdicts], state: VerificationState) -> None:
         state.failed[culprit.item] = culprit.verdict, culprit.company
         state.good = self.trials.changes.without(state.failed)
 
     # -- an original that does not repeat itself
 
-    def _unsteady(self, view: View, state: Progress) -> None:
+    def _unsteady(self, view: View, state: VerificationState) -> None:
         """Its runs under the same seed spread, too: within that must lie what should be bit-equal."""
         if "loss" not in view.reference.unsteady and "state" not in view.reference.unsteady:
             return
@@ -246,7 +246,7 @@ class _Procedure:
 
     # -- within the spread
 
-    def _numerics(self, views: Sequence[View], state: Progress) -> tuple[Numerics | None, RunRecord]:
+    def _numerics(self, views: Sequence[View], state: VerificationState) -> tuple[Numerics | None, RunRecord]:
         """Run as this machine does what changes numbers or draws other random numbers, under several seeds."""
         summary, here = None, views[0].reference.record
         left = self._inexact(state)
@@ -269,7 +269,7 @@ class _Procedure:
         return summary, here
 
     def _blame(
-        self, candidates: Sequence[Change], wrong: Callable[[Sequence[Change]], Verdicts], state: Progress
+        self, candidates: Sequence[Change], wrong: Callable[[Sequence[Change]], Verdicts], state: VerificationState
     ) -> None:
         """Find out which of the candidates, beside all other changes, are wrong."""
         candidates = [each for each in candidates if each in state.good]
@@ -304,5 +304,5 @@ class _Procedure:
         )
         return [Difference("failure", f"in float16 {comparing.failed(record)}")] if overflows else []
 
-    def _inexact(self, state: Progress) -> list[Change]:
+    def _inexact(self, state: VerificationState) -> list[Change]:
         return [each for each in state.good if each.tier in LOW or each in state.random or each in state.rounding_only]

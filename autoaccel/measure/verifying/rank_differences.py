@@ -33,7 +33,7 @@ _TOPIC = "distribute"  # of the runtime's decisions
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class Tolerances:
     """How far numbers may be off."""
 
     relative: float
@@ -57,7 +57,9 @@ def off(original: RunRecord, ranks: Sequence[RunRecord]) -> float:
     return max((distance for record in ranks for distance in growth(original, record)), default=0.0)
 
 
-def differences(original: Reference, alone: RunRecord, ranks: Sequence[RunRecord], bounds: Bounds) -> list[Difference]:
+def differences(
+    original: Reference, alone: RunRecord, ranks: Sequence[RunRecord], tolerances: Tolerances
+) -> list[Difference]:
     """All that is not as one process does it; of what several ranks do alike only what the first of them does. `alone`
     is one process that runs the same text as the ranks.
     """
@@ -65,11 +67,11 @@ def differences(original: Reference, alone: RunRecord, ranks: Sequence[RunRecord
         return [failure]
     found: dict[tuple[str, str], Difference] = {}
     for rank, record in enumerate(ranks):
-        for each in _of_rank(original, record, bounds):
+        for each in _of_rank(original, record, tolerances):
             where = f" on rank {rank}" if rank else ""
             found.setdefault((each.kind, each.text), Difference(each.kind, f"{each.text}{where}"))
     if original.prints:
-        bound = max(bounds.allowed(len(original.record.losses)), _STATE)
+        bound = max(tolerances.allowed(len(original.record.losses)), _STATE)
         line = printed.difference(original.record.printed, ranks[0].printed, original.masks, bound)
         found.update({} if line is None else {("printed", line): Difference("printed", line)})
     for rank, record in enumerate(ranks[1:], 1):
@@ -112,14 +114,14 @@ def _joined(record: RunRecord) -> bool:
 # -- one rank
 
 
-def _of_rank(original: Reference, record: RunRecord, bounds: Bounds) -> Iterator[Difference]:
+def _of_rank(original: Reference, record: RunRecord, tolerances: Tolerances) -> Iterator[Difference]:
     before = original.record
-    bound = max(bounds.allowed(len(before.losses)), _STATE)
+    bound = max(tolerances.allowed(len(before.losses)), _STATE)
     yield from comparing.structure(original, record, partial(_same_setting, bound=bound))
     if "data" not in original.unsteady:
         yield from comparing.data(before, record)
-    yield from _losses(before.losses, record.losses, bounds.allowed)
-    if bounds.relative == DOUBLE:
+    yield from _losses(before.losses, record.losses, tolerances.allowed)
+    if tolerances.relative == DOUBLE:
         yield from _state(before.state, record.state)
     if "random" not in original.unsteady:
         yield from comparing.random(before, record)

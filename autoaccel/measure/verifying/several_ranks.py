@@ -23,8 +23,8 @@ from autoaccel.measure.verifying import comparing, rank_differences
 from autoaccel.measure.verifying.bisecting import bisect
 from autoaccel.measure.verifying.facts import Difference
 from autoaccel.measure.verifying.originals import Limits, Originals
-from autoaccel.measure.verifying.outcomes import Progress, outcome
-from autoaccel.measure.verifying.rank_differences import DOUBLE, MOST, SINGLE, Bounds
+from autoaccel.measure.verifying.outcomes import VerificationState, outcome
+from autoaccel.measure.verifying.rank_differences import DOUBLE, MOST, SINGLE, Tolerances
 from autoaccel.measure.verifying.report import Verdict, Verification
 from autoaccel.measure.verifying.trials import CannotVerifyError, RanksRunner, Runner, Trials, View
 from autoaccel.reports.counting import counted, listed
@@ -71,11 +71,11 @@ def verify(
 
     request = dataclasses.replace(request, traced=True, double=True)
     trials = Trials(request, alone, tell, changes, launcher=together)
-    return _Procedure(trials, limits or Limits(), tuple(dict.fromkeys(ranks))).run()
+    return _RanksProcedure(trials, limits or Limits(), tuple(dict.fromkeys(ranks))).run()
 
 
 @dataclass(slots=True)
-class _Procedure:
+class _RanksProcedure:
     trials: Trials
     limits: Limits
     ranks: tuple[int, ...]
@@ -91,7 +91,7 @@ class _Procedure:
         changes = self.trials.changes
         notes.extend(changes.problems)
         views = originals.views(first, asked, changes)
-        state = Progress(changes.all, notes=notes)
+        state = VerificationState(changes.all, notes=notes)
         for view in views:
             if "loss" in view.reference.unsteady:
                 raise CannotVerifyError("it does not train the same when it is run again, so ranks cannot be compared")
@@ -99,11 +99,11 @@ class _Procedure:
                 self._blame(found, partial(self._alone, view), state, "by one process")
                 continue
             for count in self.ranks:
-                bounds = self._bounds()
-                if found := self._together(view, state.good, count, bounds):
-                    found, bounds = self._beyond_rounding(view, state.good, count, found)
+                tolerances = self._tolerances()
+                if found := self._together(view, state.good, count, tolerances):
+                    found, tolerances = self._beyond_rounding(view, state.good, count, found)
                 if found:
-                    self._find_the_line(view, state, count, bounds, found)
+                    self._find_the_line(view, state, count, tolerances, found)
                     break
                 records = self._by_several(view, state.good, count)
                 self.worst = max(self.worst, rank_differences.off(view.reference.record, records))
@@ -167,53 +167,55 @@ class _Procedure:
         what = "distributed" if len(chosen) == of else f"{len(chosen)} of {of} changes"
         return f"{what}, {processes}{view.name}"
 
-    def _together(self, view: View, chosen: Collection[Change], count: int, bounds: Bounds) -> Found:
+    def _together(self, view: View, chosen: Collection[Change], count: int, tolerances: Tolerances) -> Found:
         ranks = self._by_several(view, chosen, count)
-        found = self._differences(view, ranks, bounds)
+        found = self._differences(view, ranks, tolerances)
         self.trials.note_result(comparing.told(found))
         return found
 
-    def _differences(self, view: View, ranks: Sequence[RunRecord], bounds: Bounds) -> Found:
+    def _differences(self, view: View, ranks: Sequence[RunRecord], tolerances: Tolerances) -> Found:
         alone = self._by_one(view, self.trials.changes.all)  # what it writes, which is known already
-        return rank_differences.differences(view.reference, alone, ranks, bounds)
+        return rank_differences.differences(view.reference, alone, ranks, tolerances)
 
     def _beyond_rounding(
         self, view: View, chosen: Collection[Change], count: int, found: Found
-    ) -> tuple[Found, Bounds]:
+    ) -> tuple[Found, Tolerances]:
         """The same, once it is known how far roundings grow in this script; that is looked at only here."""
-        bounds = self._bounds()
-        relative = bounds.relative
+        tolerances = self._tolerances()
+        relative = tolerances.relative
         worst = rank_differences.off(view.reference.record, self._by_several(view, chosen, count))
         if {each.kind for each in found} - _NUMBERS or worst > MOST[relative]:
-            return found, bounds
+            return found, tolerances
         disturbed = self.trials.original(
             f"original, rounded otherwise{view.name}", perturbation=_ROUNDING[relative], **view.asked
         )
-        bounds = Bounds(relative, rank_differences.growth(view.reference.record, disturbed))
-        return self._together(view, chosen, count, bounds), bounds
+        tolerances = Tolerances(relative, rank_differences.growth(view.reference.record, disturbed))
+        return self._together(view, chosen, count, tolerances), tolerances
 
     # -- who is to blame
 
-    def _find_the_line(self, view: View, state: Progress, count: int, bounds: Bounds, found: Found) -> None:
+    def _find_the_line(
+        self, view: View, state: VerificationState, count: int, tolerances: Tolerances, found: Found
+    ) -> None:
         trained = _without_files(found)
         by = f"by {counted(count, 'process', 'processes')}"
         for each in _by(found, by):
             if each.kind == "file":
                 self._blame_the_writer(each, state)
         # before they join, other processes may draw other numbers than the first
-        first = bool(_without_files(self._differences(view, self._by_several(view, state.good, count)[:1], bounds)))
+        first = bool(_without_files(self._differences(view, self._by_several(view, state.good, count)[:1], tolerances)))
 
         def probe(chosen: Sequence[Change]) -> Found:
             """Without files, which each process writes until it is told not to."""
             records = self._by_several(view, chosen, count)
-            found = _without_files(self._differences(view, records[:1] if first else records, bounds))
+            found = _without_files(self._differences(view, records[:1] if first else records, tolerances))
             self.trials.note_result(comparing.told(found))
             return found
 
         if trained:
             self._blame(trained, probe, state, by)
 
-    def _blame_the_writer(self, found: Difference, state: Progress) -> None:
+    def _blame_the_writer(self, found: Difference, state: VerificationState) -> None:
         """The change on whose line a file is written, if there is one."""
         at = [each for each in state.good if found.text.startswith(f"{known_as(each.path)}:{each.record.line}: ")]
         if not at:
@@ -222,7 +224,9 @@ class _Procedure:
             state.failed[each] = (found,), ()
         state.good = self.trials.changes.without(state.failed)
 
-    def _blame(self, found: Found, probe: Callable[[Sequence[Change]], Found], state: Progress, by: str) -> None:
+    def _blame(
+        self, found: Found, probe: Callable[[Sequence[Change]], Found], state: VerificationState, by: str
+    ) -> None:
         """Find the changes without which it is the same, unless it is not even without any.
 
         What writes files is never left out: processes would spoil one another's.
@@ -244,8 +248,8 @@ class _Procedure:
 
     # -- words
 
-    def _bounds(self) -> Bounds:
-        return Bounds(DOUBLE if self.trials.request.double else SINGLE)
+    def _tolerances(self) -> Tolerances:
+        return Tolerances(DOUBLE if self.trials.request.double else SINGLE)
 
 
 def _on_the_cpu(error: CannotVerifyError) -> CannotVerifyError:

@@ -9,7 +9,7 @@ from typing import Any
 
 from autoaccel.measure.changes import Change, Changes
 from autoaccel.measure.observing.request import Request
-from autoaccel.measure.observing.run_record import Failure, RunRecord
+from autoaccel.measure.observing.run_record import RunFailure, RunRecord
 from autoaccel.measure.verifying.comparing import Reference
 from autoaccel.measure.verifying.report import RunSummary
 
@@ -20,7 +20,7 @@ _UNOBSERVED = ("died", "cannot start")
 class CannotVerifyError(ValueError):
     """Nothing can be said about this script. The message is one line; `failure` is why, if a run failed."""
 
-    def __init__(self, message: str, failure: Failure | None = None) -> None:
+    def __init__(self, message: str, failure: RunFailure | None = None) -> None:
         super().__init__(message)
         self.failure = failure
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from autoaccel.reports.benchmark.plotting import Line, Row, line_chart, row_chart
+from autoaccel.reports.benchmark.plotting import ChartRow, Line, line_chart, row_chart
 from autoaccel.reports.benchmark.quantities import (
     Unit,
     axis_unit,
@@ -27,7 +27,7 @@ from autoaccel.reports.benchmark.summary import (
     AGAIN,
     ORIGINAL,
     REWRITTEN,
-    Verdict,
+    SpeedVerdict,
     course_of,
     known,
     paying_off,
@@ -35,7 +35,7 @@ from autoaccel.reports.benchmark.summary import (
 )
 
 if TYPE_CHECKING:
-    from autoaccel.measure.benching.report import Column, Interval, Report
+    from autoaccel.measure.benching.report import BenchReport, Column, Interval
 
 _FAR, _WIDE = 8.0, 50.0  # from smallest to largest step time and loss: from there an axis is logarithmic
 _NEAR = 1.5  # times the 95th percentile: what is not far out
@@ -50,7 +50,7 @@ class Exhibit:
     caption: str = ""
 
 
-def intervals(report: Report) -> Markup:
+def intervals(report: BenchReport) -> Markup:
     """Where the speed-up lies, and where the original measured against itself lies; empty where none is known."""
     rewritten, again = report.column(REWRITTEN), report.column(AGAIN)
     if rewritten is None or not known(rewritten.speedup):
@@ -60,7 +60,7 @@ def intervals(report: Report) -> Markup:
     return _speedups("intervals", "Speed-up with its interval, and the noise", rows)
 
 
-def rules(report: Report) -> Markup:
+def rules(report: BenchReport) -> Markup:
     """The speed-up with each rule alone, and with all of them; empty where none was measured."""
     rows = [
         _row(f"{each.code} {each.name}", "alone", each.alone)
@@ -73,11 +73,11 @@ def rules(report: Report) -> Markup:
     return _speedups("rules", "Speed-up by rule", [*rows, _row("all together", REWRITTEN, rewritten.speedup)])
 
 
-def _row(label: str, kind: str, found: Interval) -> Row:
-    return Row(label, f"{ratio(found.median)} ({ratios(found)})", kind, found.median, (found.low, found.high))
+def _row(label: str, kind: str, found: Interval) -> ChartRow:
+    return ChartRow(label, f"{ratio(found.median)} ({ratios(found)})", kind, found.median, (found.low, found.high))
 
 
-def _speedups(name: str, title: str, rows: Sequence[Row]) -> Markup:
+def _speedups(name: str, title: str, rows: Sequence[ChartRow]) -> Markup:
     words = "; ".join(f"{each.label} {each.value}" for each in rows)
     times = Unit("times as fast as the original")
     return row_chart(name, title, f"Times as fast as the original: {words}.", rows, times, reference=1.0)
@@ -86,7 +86,7 @@ def _speedups(name: str, title: str, rows: Sequence[Row]) -> Markup:
 # -- step times
 
 
-def distribution(report: Report) -> Exhibit:
+def distribution(report: BenchReport) -> Exhibit:
     """All step times in order of size, those far out in words."""
     found = {
         each.name: times
@@ -124,12 +124,12 @@ def quantile(times: Sequence[float], part: float) -> float:
 # -- break-even
 
 
-def break_even(report: Report) -> Exhibit:
+def break_even(report: BenchReport) -> Exhibit:
     """Time from the start of the process over steps, and where the rewritten script has caught up."""
     courses = [course for name in (ORIGINAL, REWRITTEN) if (course := course_of(report.column(name)))]
     if len(courses) < 2:
         return Exhibit("It cannot be said: not both were measured.")
-    even = report.break_even.steps if verdict(report) in (Verdict.FASTER, Verdict.SLOWER) else None
+    even = report.break_even.steps if verdict(report) in (SpeedVerdict.FASTER, SpeedVerdict.SLOWER) else None
     measured = [each.measured for each in courses]
     last = max(*measured, math.ceil(1.35 * (even or 0)))  # some way beyond the crossing
     lines = []
@@ -152,7 +152,7 @@ def break_even(report: Report) -> Exhibit:
 # -- losses
 
 
-def losses(report: Report) -> Exhibit:
+def losses(report: BenchReport) -> Exhibit:
     """The losses of both columns on top of each other."""
     columns = [each for name in (ORIGINAL, REWRITTEN) if (each := report.column(name)) and each.losses]
     if not columns:

@@ -14,13 +14,13 @@ from autoaccel import HOME, __version__
 from autoaccel.reports.benchmark import charts, quantities, summary
 
 if TYPE_CHECKING:
-    from autoaccel.measure.benching.report import Report
+    from autoaccel.measure.benching.report import BenchReport
 
 # HTML has no place for these, escaped or not: control characters and lone surrogates (file names that are no text).
 _UNSPEAKABLE = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")
 
 
-def page(report: Report) -> str:
+def page(report: BenchReport) -> str:
     """`page.html` filled in. It is read from top to bottom: what was gained, what binds, the figures, and then how and
     on what they were measured."""
     names = (summary.ORIGINAL, summary.AGAIN, summary.REWRITTEN)

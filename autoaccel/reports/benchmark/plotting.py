@@ -35,7 +35,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ChartRow:
     """A line of a chart of rows: what it is about on the left, its value on the right, and what is drawn between."""
 
     label: str
@@ -87,7 +87,9 @@ def line_chart(
     return canvas.drawn(name, title, description, y_axis.start + _BELOW)
 
 
-def row_chart(name: str, title: str, description: str, rows: Sequence[Row], unit: Unit, reference: float) -> Markup:
+def row_chart(
+    name: str, title: str, description: str, rows: Sequence[ChartRow], unit: Unit, reference: float
+) -> Markup:
     """Rows over one axis. `reference` is a value to compare with."""
     canvas = _Canvas()
     values = [reference, *(x for each in rows for x in (*each.interval, each.point))]

@@ -25,7 +25,7 @@ from autoaccel.reports.benchmark.quantities import (
 )
 
 if TYPE_CHECKING:
-    from autoaccel.measure.benching.report import Column, Contribution, Interval, Report
+    from autoaccel.measure.benching.report import BenchReport, Column, Contribution, Interval
 
 ORIGINAL, AGAIN, REWRITTEN = "original", "again", "rewritten"
 
@@ -33,7 +33,7 @@ ORIGINAL, AGAIN, REWRITTEN = "original", "again", "rewritten"
 # -- the verdict
 
 
-class Verdict(enum.Enum):
+class SpeedVerdict(enum.Enum):
     FASTER = "faster"
     SLOWER = "slower"
     SAME = "the interval contains 1"
@@ -41,30 +41,30 @@ class Verdict(enum.Enum):
     UNKNOWN = "not measured"
 
 
-def verdict(report: Report) -> Verdict:
+def verdict(report: BenchReport) -> SpeedVerdict:
     """Faster, slower, or that no difference was measured."""
     rewritten, again = report.column(REWRITTEN), report.column(AGAIN)
     if rewritten is None or not known(rewritten.speedup):
-        return Verdict.UNKNOWN
+        return SpeedVerdict.UNKNOWN
     speedup = rewritten.speedup
     if speedup.contains(1.0):
-        return Verdict.SAME
+        return SpeedVerdict.SAME
     if again is not None and known(again.speedup):
         noise = max(again.speedup.high, 1 / again.speedup.low)  # whichever way it went
         if speedup.low <= noise and speedup.high >= 1 / noise:
-            return Verdict.NOISE
-    return Verdict.FASTER if speedup.median > 1 else Verdict.SLOWER
+            return SpeedVerdict.NOISE
+    return SpeedVerdict.FASTER if speedup.median > 1 else SpeedVerdict.SLOWER
 
 
 def known(interval: Interval) -> bool:
     return all(math.isfinite(each) and each > 0 for each in (interval.low, interval.median, interval.high))
 
 
-def headline(report: Report) -> str:
+def headline(report: BenchReport) -> str:
     match verdict(report):
-        case Verdict.UNKNOWN:
+        case SpeedVerdict.UNKNOWN:
             return "The rewritten script was not measured"
-        case Verdict.SAME | Verdict.NOISE:
+        case SpeedVerdict.SAME | SpeedVerdict.NOISE:
             return "No difference measured"
     rewritten = report.column(REWRITTEN)
     assert rewritten is not None  # the verdict says so
@@ -72,23 +72,23 @@ def headline(report: Report) -> str:
     return f"{speed} after rewriting" if rewritten.speedup.median > 1 else f"Slower after rewriting: {speed}"
 
 
-def explanation(report: Report) -> str:
+def explanation(report: BenchReport) -> str:
     """The sentence below the headline: interval and noise in plain words."""
     rewritten, again = report.column(REWRITTEN), report.column(AGAIN)
     outcome = verdict(report)
-    if rewritten is None or outcome is Verdict.UNKNOWN:
+    if rewritten is None or outcome is SpeedVerdict.UNKNOWN:
         return "The notes say why." if report.notes else ""
     found, sure, noise = rewritten.speedup, f"{percent(report.level)} interval", ""
     if again is not None and known(again.speedup):
         noise = f" The original measured against itself gives {ratio(again.speedup.median)} ({ratios(again.speedup)})."
-    if outcome is Verdict.SAME:
+    if outcome is SpeedVerdict.SAME:
         return f"The speed-up is {ratio(found.median)}, and its {sure}, {ratios(found)}, contains 1.{noise}"
-    if outcome is Verdict.NOISE:
+    if outcome is SpeedVerdict.NOISE:
         return f"The speed-up is {ratio(found.median)} ({sure} {ratios(found)}), which is within the noise.{noise}"
     return f"The speed-up lies between {ratio(found.low)} and {ratio(found.high)} ({sure}).{noise}"
 
 
-def in_steps(report: Report) -> str:
+def in_steps(report: BenchReport) -> str:
     """What the speed-up is in milliseconds."""
     original, rewritten = report.column(ORIGINAL), report.column(REWRITTEN)
     if original is None or rewritten is None or not all(known(each.step_seconds) for each in (original, rewritten)):
@@ -101,9 +101,9 @@ def in_steps(report: Report) -> str:
 # -- the break-even
 
 
-def paying_off(report: Report) -> str:
+def paying_off(report: BenchReport) -> str:
     """When the rewritten script has made up for a slower start."""
-    if verdict(report) in (Verdict.SAME, Verdict.NOISE):
+    if verdict(report) in (SpeedVerdict.SAME, SpeedVerdict.NOISE):
         return "No gain was measured that could make up for a slower start."
     count, spent = report.break_even.steps, "for what it spends at the start"
     if count is None:
@@ -150,7 +150,7 @@ def course_of(column: Column | None) -> Course | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """A figure with its interval, where it has one."""
 
     text: str = MISSING
@@ -158,50 +158,52 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class ContenderFigures:
     """What was measured of each contender."""
 
     name: str
     short: str
     """Its name at the head of a narrow column."""
-    cells: tuple[Cell, ...]
+    cells: tuple[TableCell, ...]
 
 
-def figures(columns: Sequence[Column]) -> list[Figure]:
+def figures(columns: Sequence[Column]) -> list[ContenderFigures]:
     """All that was measured of at least one of the columns."""
     courses = {each.name: course for each in columns if (course := course_of(each))}
     last = min((each.measured for each in courses.values()), default=0)
-    itself = Cell(f"1{TIMES}") if len(columns) > 1 else Cell()
-    measures: list[tuple[str, str, Callable[[Column], Cell]]] = [
+    itself = TableCell(f"1{TIMES}") if len(columns) > 1 else TableCell()
+    measures: list[tuple[str, str, Callable[[Column], TableCell]]] = [
         ("Time of a step", "step", lambda each: _cell(each.step_seconds, duration, durations)),
         ("Samples per second", "samples/s", lambda each: _cell(each.samples_per_second, throughput, _throughputs)),
         ("Speed-up", "speed-up", lambda each: itself if each.name == ORIGINAL else speedup(each.speedup)),
-        ("Start to first step", "first step", lambda each: Cell(duration(each.first_step_seconds))),
+        ("Start to first step", "first step", lambda each: TableCell(duration(each.first_step_seconds))),
         (
             f"Start to step {number(last)}",  # the last that all have made
             steps(last),
-            lambda each: Cell(duration(courses[each.name].at(last))) if each.name in courses and last > 1 else Cell(),
+            lambda each: (
+                TableCell(duration(courses[each.name].at(last))) if each.name in courses and last > 1 else TableCell()
+            ),
         ),
-        ("Waiting for the loader", "loader", lambda each: Cell(percent(each.loader_share))),
-        ("Peak memory, host", "memory", lambda each: Cell(memory(each.host_memory))),
-        ("Peak memory, device", "device memory", lambda each: Cell(memory(each.device_memory))),
-        ("Device busy", "busy", lambda each: Cell(percent(each.device_busy))),
+        ("Waiting for the loader", "loader", lambda each: TableCell(percent(each.loader_share))),
+        ("Peak memory, host", "memory", lambda each: TableCell(memory(each.host_memory))),
+        ("Peak memory, device", "device memory", lambda each: TableCell(memory(each.device_memory))),
+        ("Device busy", "busy", lambda each: TableCell(percent(each.device_busy))),
     ]
-    found = [Figure(name, short, tuple(map(cell, columns))) for name, short, cell in measures]
+    found = [ContenderFigures(name, short, tuple(map(cell, columns))) for name, short, cell in measures]
     return [each for each in found if any(cell.text != MISSING for cell in each.cells)]
 
 
-def contribution(rule: Contribution) -> tuple[str, str, Cell, Cell]:
+def contribution(rule: Contribution) -> tuple[str, str, TableCell, TableCell]:
     """Name of a rule, its changes, and the speed-ups with it alone and without it."""
     return f"{rule.code} {rule.name}", str(rule.changes), speedup(rule.alone), speedup(rule.without)
 
 
-def speedup(found: Interval | None) -> Cell:
+def speedup(found: Interval | None) -> TableCell:
     return _cell(found, lambda value: f"{ratio(value)}{TIMES}", ratios)
 
 
-def _cell(found: Interval | None, typical: Callable[[float], str], between: Callable[[Interval], str]) -> Cell:
-    return Cell(typical(found.median), between(found)) if found and known(found) else Cell()
+def _cell(found: Interval | None, typical: Callable[[float], str], between: Callable[[Interval], str]) -> TableCell:
+    return TableCell(typical(found.median), between(found)) if found and known(found) else TableCell()
 
 
 def _throughputs(found: Interval) -> str:

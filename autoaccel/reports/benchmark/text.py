@@ -12,7 +12,7 @@ from autoaccel.reports.benchmark.quantities import percent
 from autoaccel.reports.benchmark.summary import (
     AGAIN,
     REWRITTEN,
-    Verdict,
+    SpeedVerdict,
     contribution,
     explanation,
     figures,
@@ -24,7 +24,7 @@ from autoaccel.reports.context import shown
 from autoaccel.reports.json import dumped, plain
 
 if TYPE_CHECKING:
-    from autoaccel.measure.benching.report import Report
+    from autoaccel.measure.benching.report import BenchReport
 
 Rows = Sequence[Sequence[str]]
 """Cells of a grid, its head first."""
@@ -35,15 +35,15 @@ FORMAT = 1
 _WIDTH = 100
 
 
-def json(report: Report) -> str:
+def json(report: BenchReport) -> str:
     """The report as it is, all times in seconds and all memory in bytes."""
     return dumped({"format": FORMAT, **plain(report)})
 
 
-def table(report: Report) -> str:
+def table(report: BenchReport) -> str:
     """For a terminal, with colours: what was gained, what binds, the figures, and what to know."""
     rewritten, found = report.column(REWRITTEN), report.diagnosis
-    colour = {Verdict.FASTER: "green", Verdict.SLOWER: "red"}.get(verdict(report))
+    colour = {SpeedVerdict.FASTER: "green", SpeedVerdict.SLOWER: "red"}.get(verdict(report))
     title = click.style(f"{shown(report.script)}: {headline(report)}", bold=True, fg=colour)
     parts = [f"{title}\n{_filled(explanation(report))}"]
     if found:
@@ -63,7 +63,7 @@ def table(report: Report) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _figures(report: Report) -> Rows:
+def _figures(report: BenchReport) -> Rows:
     """A contender a row; of the intervals only that of the speed-up, or lines would be too long."""
     columns = [["", *(each.name for each in report.columns)]]
     for figure in figures(report.columns):
@@ -73,7 +73,7 @@ def _figures(report: Report) -> Rows:
     return list(zip(*columns, strict=True))
 
 
-def _contributions(report: Report) -> Rows:
+def _contributions(report: BenchReport) -> Rows:
     rows = [["", "changes", "alone", "interval", "all but it", "interval"]]
     for each in report.contributions:
         name, changes, alone, without = contribution(each)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from autoaccel.measure.observing import turns
-from autoaccel.measure.observing.run_record import FAILED, FINISHED, Decision, Failure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, Decision, RunFailure, RunRecord
 from autoaccel.measure.observing.turns import Turn
 
-NO_LUCK = Failure("RuntimeError", "no luck")
+NO_LUCK = RunFailure("RuntimeError", "no luck")
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Played:
     steps: int | None = None
     """After which the script ends by itself."""
     fails_after: int | None = None
-    failure: Failure = NO_LUCK
+    failure: RunFailure = NO_LUCK
     diverges_after: int | None = None
     device: str = "cpu"
     made: int = 0

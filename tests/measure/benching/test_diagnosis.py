@@ -7,7 +7,7 @@ import pytest
 from autoaccel.config import known_rules
 from autoaccel.edits import Tier
 from autoaccel.measure.benching.diagnosis import diagnose
-from autoaccel.measure.benching.report import Diagnosis, Share
+from autoaccel.measure.benching.report import Diagnosis, TimeShare
 from autoaccel.measure.observing.timelines import CLASSES
 from autoaccel.rewriting.rule import BINDING, Rule
 
@@ -36,7 +36,7 @@ def test_one_rule_among_the_changes() -> None:
         "The loader binds: 71 % of a step waits for the next batch (compute 18 %, launch 6 %, optimizer 5 %); "
         "AA201 workers addresses it, and is among the changes."
     )
-    assert diagnosis.shares[0] == Share("loader", 0.71)
+    assert diagnosis.shares[0] == TimeShare("loader", 0.71)
     assert diagnosis.rules == ("AA201", "AA104", "AA202")
 
 

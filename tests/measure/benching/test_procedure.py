@@ -14,14 +14,14 @@ from autoaccel.config import configure
 from autoaccel.measure import changes
 from autoaccel.measure.benching import procedure
 from autoaccel.measure.benching.procedure import BenchError, Task, bench
-from autoaccel.measure.benching.report import Report
+from autoaccel.measure.benching.report import BenchReport
 from autoaccel.measure.changes import Changes
 from autoaccel.measure.observing.request import Request
-from autoaccel.measure.observing.run_record import FAILED, Failure, Pass, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, Pass, RunFailure, RunRecord
 from tests.measure.benching.scripts import Played, steady
 
 SCRIPT = Path(__file__).resolve().parents[3] / "fixtures" / "scripts" / "mnist.py"
-CRASH = Failure("RuntimeError", "no luck", "mnist.py:3", "Traceback (most recent call last):\n")
+CRASH = RunFailure("RuntimeError", "no luck", "mnist.py:3", "Traceback (most recent call last):\n")
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ class Stage:
         finally:
             self.left.append(name)
 
-    def bench(self, found: Changes, *, ablate: bool = False, steps: int | None = None) -> Report:
+    def bench(self, found: Changes, *, ablate: bool = False, steps: int | None = None) -> BenchReport:
         def find(paths: Iterable[Path]) -> Changes:
             assert list(paths) == [SCRIPT]
             return found
@@ -266,7 +266,7 @@ def test_how_busy_the_device_is(found: Changes) -> None:
 def test_a_file_of_the_user_is_never_overwritten(found: Changes) -> None:
     def direct(player: Played) -> None:
         player.fails_after = 9
-        player.failure = Failure("overwrites", "would overwrite /model.pt, which lies outside", "mnist.py:3")
+        player.failure = RunFailure("overwrites", "would overwrite /model.pt, which lies outside", "mnist.py:3")
 
     stage = Stage(direct=direct)
     with pytest.raises(BenchError, match=r"^mnist\.py:3: would overwrite /model\.pt, which lies outside$"):
@@ -279,7 +279,7 @@ def test_memory_that_does_not_suffice_for_three(found: Changes) -> None:
     def direct(player: Played) -> None:
         if player.name == "rewritten" and any(each.name == "again" for each in stage.players[-3:]):
             player.fails_after = 0
-            player.failure = Failure("OutOfMemoryError", "CUDA out of memory")
+            player.failure = RunFailure("OutOfMemoryError", "CUDA out of memory")
 
     stage.direct = direct
     report = stage.bench(found)

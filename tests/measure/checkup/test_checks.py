@@ -12,7 +12,7 @@ import pytest
 from autoaccel.measure.checkup.checks import CHECKS, rows
 from autoaccel.measure.checkup.data_files import DataFiles
 from autoaccel.measure.checkup.host import Host
-from autoaccel.measure.checkup.readings import NotReadableError, Row, Status
+from autoaccel.measure.checkup.readings import CheckRow, NotReadableError, Status
 from tests.measure.checkup import machines
 from tests.measure.checkup.machines import (
     GIB,
@@ -152,12 +152,12 @@ TROUBLES = {
 }  # fmt: skip
 
 
-def found(checked: list[Row]) -> list[str]:
+def found(checked: list[CheckRow]) -> list[str]:
     """Each check once."""
     return list(dict.fromkeys(each.name for each in checked if each.status is Status.FOUND))
 
 
-def said(checked: list[Row]) -> str:
+def said(checked: list[CheckRow]) -> str:
     return "\n".join(f"{each.value} | {each.cost} | {each.fix}" for each in checked if each.status is Status.FOUND)
 
 

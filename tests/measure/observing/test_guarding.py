@@ -17,7 +17,7 @@ import pytest
 from autoaccel.measure import scratch
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.request import Request
-from autoaccel.measure.observing.run_record import Failure
+from autoaccel.measure.observing.run_record import RunFailure
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -48,7 +48,7 @@ with open("train.py") as file:
 class Run:
     output: list[str]
     errors: str
-    failure: Failure | None
+    failure: RunFailure | None
     exchange: Exchange
 
 
@@ -89,7 +89,7 @@ def run(folder: Path, text: str, *options: str, alone: bool = True, place: Path 
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
     )  # fmt: skip
     told = next((path for path in (exchange.failure, exchange.result) if path.exists()), None)
-    failure = Failure(**json.loads(told.read_text())) if told else None
+    failure = RunFailure(**json.loads(told.read_text())) if told else None
     return Run(done.stdout.splitlines(), done.stderr, failure, exchange)
 
 

@@ -10,9 +10,9 @@ from autoaccel.measure.observing.run_record import (
     FAILED,
     Decision,
     Entry,
-    Failure,
     Loss,
     Pass,
+    RunFailure,
     RunRecord,
     Written,
 )
@@ -47,7 +47,7 @@ def test_every_field_of_a_request_arrives() -> None:
 def test_every_field_of_a_record_arrives() -> None:
     record = RunRecord(
         FAILED,
-        failure=Failure("ValueError", "no", "train.py:3", "Traceback"),
+        failure=RunFailure("ValueError", "no", "train.py:3", "Traceback"),
         losses=(Loss("0x1p+0", 1.0, 0, "/train.py:8"), Loss("abc", None, 1), Loss("inf", math.inf, 2)),
         steps=3,
         backwards=4,

@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from autoaccel.measure import launching
 from autoaccel.measure.observing import profiled_regions, profiling, timelines
-from autoaccel.measure.observing.profiled_regions import Regions
+from autoaccel.measure.observing.profiled_regions import OpenRegions
 from autoaccel.measure.observing.profiling import Round
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import RunRecord
@@ -221,15 +221,15 @@ def test_rounds_are_put_together() -> None:
 
 
 @pytest.fixture
-def traced() -> Iterator[tuple[Regions, list[str]]]:
+def traced() -> Iterator[tuple[OpenRegions, list[str]]]:
     """What is open while the profiler is at work, and where the ends of regions are written down."""
-    found = Regions()
+    found = OpenRegions()
     found.traced = True
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
         yield found, found.open
 
 
-def test_inside_a_loader_everything_is_loading(traced: tuple[Regions, list[str]]) -> None:
+def test_inside_a_loader_everything_is_loading(traced: tuple[OpenRegions, list[str]]) -> None:
     found, names = traced
     with found.region("optimizer"), found.region("forward"), found.region("forward"):
         assert names == ["optimizer", "forward"]
@@ -237,7 +237,7 @@ def test_inside_a_loader_everything_is_loading(traced: tuple[Regions, list[str]]
         assert names == ["loader"]
 
 
-def test_an_exception_leaves_all_regions(traced: tuple[Regions, list[str]]) -> None:
+def test_an_exception_leaves_all_regions(traced: tuple[OpenRegions, list[str]]) -> None:
     found, names = traced
     found.enter("optimizer")
     found.enter("forward")
@@ -248,8 +248,8 @@ def test_an_exception_leaves_all_regions(traced: tuple[Regions, list[str]]) -> N
 
 
 @pytest.fixture
-def hooked(monkeypatch: pytest.MonkeyPatch) -> Regions:
-    found = Regions()
+def hooked(monkeypatch: pytest.MonkeyPatch) -> OpenRegions:
+    found = OpenRegions()
     for owner, name in (
         (DataLoader, "__iter__"),
         (torch.utils.data.dataloader._BaseDataLoaderIter, "__next__"),
@@ -267,14 +267,14 @@ def _loader() -> DataLoader[Any]:
     return DataLoader(TensorDataset(torch.randn(8, 4)), batch_size=2)
 
 
-def test_a_pass_without_backward_is_an_evaluation(hooked: Regions) -> None:
+def test_a_pass_without_backward_is_an_evaluation(hooked: OpenRegions) -> None:
     model = torch.nn.Linear(4, 1)
     for (batch,) in _loader():
         model(batch)
     assert len(hooked.evaluated) == 1
 
 
-def test_a_pass_with_a_backward_is_training_also_around_an_evaluation(hooked: Regions) -> None:
+def test_a_pass_with_a_backward_is_training_also_around_an_evaluation(hooked: OpenRegions) -> None:
     model = torch.nn.Linear(4, 1)
     for (batch,) in _loader():
         model(batch).sum().backward()

@@ -65,7 +65,7 @@ def unhooked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     host_prefetch._stands.clear()
     host_prefetch._passes.clear()
     host_prefetch._batches.clear()
-    assert invariants.Region.open == invariants.Region.exempt == 0
+    assert invariants.CountedRegion.open == invariants.CountedRegion.exempt == 0
 
 
 @pytest.fixture
@@ -320,12 +320,12 @@ def test_an_update_between_micro_batches_shows(rehearse: Callable[..., Observati
 
 def test_regions_are_counted(rehearse: Callable[..., Observation]) -> None:
     rehearse(SCALER)
-    assert invariants.Region.open == 0
+    assert invariants.CountedRegion.open == 0
     with accel.autocast("cpu"), accel.autocast("cpu"):
-        assert invariants.Region.open == 2
+        assert invariants.CountedRegion.open == 2
     with pytest.raises(KeyError), accel.autocast("cpu"):
         raise KeyError
-    assert invariants.Region.open == 0
+    assert invariants.CountedRegion.open == 0
 
 
 def test_what_trains_inside_a_region_is_marked(rehearse: Callable[..., Observation]) -> None:

@@ -15,7 +15,7 @@ import torch
 
 from autoaccel.measure.observing import turns
 from autoaccel.measure.observing.observation import Batch, Events, Observation
-from autoaccel.measure.observing.run_record import FAILED, FINISHED, Failure
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, RunFailure
 from autoaccel.measure.observing.turns import Turn, Turns, busy_share, samples
 
 
@@ -141,7 +141,7 @@ def test_the_end_of_the_script_is_told(parent: Parent) -> None:
 
 
 def test_a_failure_is_told_once(parent: Parent) -> None:
-    failure = Failure("RuntimeError", "no luck", "train.py:3", "Traceback")
+    failure = RunFailure("RuntimeError", "no luck", "train.py:3", "Traceback")
     parent.script.ended(FAILED, failure)
     parent.script.ended(FAILED, failure)
     turn = parent.turn()

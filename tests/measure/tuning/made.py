@@ -13,7 +13,7 @@ from pathlib import Path
 from autoaccel.edits import Tier
 from autoaccel.measure.benching import procedure
 from autoaccel.measure.benching.procedure import Task
-from autoaccel.measure.benching.report import BreakEven, Column, Contribution, Interval, Report
+from autoaccel.measure.benching.report import BenchReport, BreakEven, Column, Contribution, Interval
 from autoaccel.measure.changes import Change, Changes
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import RunRecord
@@ -50,7 +50,7 @@ class Simulated:
     present: Changes = field(default_factory=Changes)
     measured: list[tuple[str, ...]] = field(default_factory=list)
 
-    def __call__(self, found: Changes, ablate: bool) -> Report:
+    def __call__(self, found: Changes, ablate: bool) -> BenchReport:
         self.present = found
         self.measured.append(tuple(each.record.code for each in found))
         task = Task(Request("train.py"), "autoaccel tune train.py", "python", seconds=10, ablate=ablate)
@@ -82,9 +82,9 @@ class Simulated:
                 return everything
 
 
-def report(together: Interval, contributions: Sequence[Contribution] = (), notes: Sequence[str] = ()) -> Report:
+def report(together: Interval, contributions: Sequence[Contribution] = (), notes: Sequence[str] = ()) -> BenchReport:
     """Figures that are given."""
-    return Report(
+    return BenchReport(
         "train.py",
         "autoaccel tune train.py",
         {},

@@ -11,14 +11,14 @@ import click
 import pytest
 
 from autoaccel.measure.observing.request import Request
-from autoaccel.measure.observing.run_record import Failure, RunRecord
+from autoaccel.measure.observing.run_record import RunFailure, RunRecord
 from autoaccel.measure.observing.turns import Turn
 from autoaccel.measure.tuning import batch_sizes
 from autoaccel.measure.tuning.batch_sizes import BatchTrial, Sweep, compared, sweep
 from autoaccel.reports import batch_table
 from tests.measure.benching.scripts import Played
 
-OUT_OF_MEMORY = Failure("OutOfMemoryError", "CUDA out of memory")
+OUT_OF_MEMORY = RunFailure("OutOfMemoryError", "CUDA out of memory")
 
 
 class Sized(Played):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoaccel.measure.benching import procedure
-from autoaccel.measure.benching.report import Contribution, Interval, Report
+from autoaccel.measure.benching.report import BenchReport, Contribution, Interval
 from autoaccel.measure.changes import Change, Changes
 from autoaccel.measure.tuning import deciding
 from autoaccel.measure.tuning.deciding import Tuning, candidates, ratio, speedup, tune, with_needs
@@ -82,7 +82,7 @@ class Given:
     then: Sequence[Interval]
     asked: list[tuple[str, ...]] = dataclasses.field(default_factory=list)
 
-    def __call__(self, found: Changes, ablate: bool) -> Report:
+    def __call__(self, found: Changes, ablate: bool) -> BenchReport:
         self.asked.append(tuple(each.record.code for each in found))
         if not ablate:
             return report(self.then[len(dict.fromkeys(self.asked[1:])) - 1])
@@ -136,7 +136,7 @@ def test_one_rule_is_compared_with_the_original() -> None:
 def test_a_choice_must_win_each_time() -> None:
     together, gains = around(1.5), iter([around(1.5), around(1.0)])
 
-    def measure(found: Changes, ablate: bool) -> Report:
+    def measure(found: Changes, ablate: bool) -> BenchReport:
         return report(together, [Contribution("AA202", "a-rule", 1, None, None)]) if ablate else report(next(gains))
 
     assert tune(changes("AA202"), measure).kept == ()

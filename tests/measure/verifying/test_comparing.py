@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoaccel.measure.observing.run_record import FAILED, Failure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, RunFailure, RunRecord
 from autoaccel.measure.verifying import comparing
 from autoaccel.measure.verifying.comparing import differences, reference, structure, told
 from autoaccel.measure.verifying.rounding_differences import is_rounding
@@ -28,7 +28,7 @@ def test_equal_runs() -> None:
     assert told([]) == "the same"
 
 
-FAILURE = Failure("RuntimeError", "shapes differ", "train.py:12", "Traceback …")
+FAILURE = RunFailure("RuntimeError", "shapes differ", "train.py:12", "Traceback …")
 
 CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a failure says it all": (

@@ -18,7 +18,7 @@ from autoaccel.config import configure
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
 from autoaccel.measure import changes
 from autoaccel.measure.observing.request import COMPILE, FUSED, WORKERS, Request
-from autoaccel.measure.observing.run_record import FAILED, FINISHED, STOPPED, Decision, Failure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, STOPPED, Decision, RunFailure, RunRecord
 from autoaccel.measure.verifying import procedure
 from autoaccel.measure.verifying.originals import Limits
 from autoaccel.measure.verifying.report import Outcome, Verdict, Verification
@@ -107,15 +107,15 @@ class World:
         calls = frozenset(re.findall(r"\b(?:fast|lower|work)\d", text))
         if calls and self.unobserved:
             self.unobserved -= 1
-            return RunRecord(FAILED, Failure("died", "ended with exit status 1: TypeError: ours"))
+            return RunRecord(FAILED, RunFailure("died", "ended with exit status 1: TypeError: ours"))
         if calls & self.fails:
-            return RunRecord(FAILED, Failure("RuntimeError", "no", "train.py:2"))
+            return RunRecord(FAILED, RunFailure("RuntimeError", "no", "train.py:2"))
         if environment.get("AUTOACCEL_AMP_DTYPE") == "float16":
             if calls & self.overflows:
                 message = "value cannot be converted to type c10::Half without overflow"
-                return RunRecord(FAILED, Failure("RuntimeError", message, "train.py:4"))
+                return RunRecord(FAILED, RunFailure("RuntimeError", message, "train.py:4"))
             if self.no_float16:
-                return RunRecord(FAILED, Failure("RuntimeError", "not implemented for 'Half'", "train.py:4"))
+                return RunRecord(FAILED, RunFailure("RuntimeError", "not implemented for 'Half'", "train.py:4"))
         low = bool(calls & {"lower1", "lower2"}) and environment.get("AUTOACCEL_AMP_DTYPE") == "bfloat16"
         record = self._trained(request, calls, low=low)
         record = replace(record, passes=self._passes(request, calls), files=(str(self.script),))
@@ -527,11 +527,11 @@ def test_a_difference_is_found_even_then(script: Path) -> None:
 
 
 def _fails(record: RunRecord) -> RunRecord:
-    return replace(record, ending=FAILED, failure=Failure("ValueError", "no data", "train.py:3", "Traceback"))
+    return replace(record, ending=FAILED, failure=RunFailure("ValueError", "no data", "train.py:3", "Traceback"))
 
 
 def _dies(record: RunRecord) -> RunRecord:
-    return replace(record, ending=FAILED, failure=Failure("died", "ended with exit status 1: TypeError: ours"))
+    return replace(record, ending=FAILED, failure=RunFailure("died", "ended with exit status 1: TypeError: ours"))
 
 
 def _trains_nothing(record: RunRecord) -> RunRecord:

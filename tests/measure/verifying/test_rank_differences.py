@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from autoaccel.measure.launching import WITH_OTHERS
-from autoaccel.measure.observing.run_record import FAILED, Decision, Failure, Loss, RunRecord, Written
+from autoaccel.measure.observing.run_record import FAILED, Decision, Loss, RunFailure, RunRecord, Written
 from autoaccel.measure.verifying import rank_differences
 from autoaccel.measure.verifying.comparing import reference
-from autoaccel.measure.verifying.rank_differences import DOUBLE, SINGLE, Bounds
+from autoaccel.measure.verifying.rank_differences import DOUBLE, SINGLE, Tolerances
 from tests.measure.verifying.made import RECORD, entry, losses, one_pass
 
 JOINED = (Decision("distribute", "2 ranks", "this is rank 1, on cpu"),)
@@ -22,7 +22,9 @@ OTHER = replace(FIRST, written=(), printed=())
 
 
 def found(first: RunRecord, other: RunRecord, relative: float = DOUBLE, grown: Sequence[float] = ()) -> list[str]:
-    differences = rank_differences.differences(reference([ONE, ONE]), ONE, (first, other), Bounds(relative, (*grown,)))
+    differences = rank_differences.differences(
+        reference([ONE, ONE]), ONE, (first, other), Tolerances(relative, (*grown,))
+    )
     return [each.text for each in differences]
 
 
@@ -163,7 +165,7 @@ def test_files_with_names_of_their_own_are_not_missed() -> None:
 
 
 def failing(kind: str, message: str, seconds: float) -> RunRecord:
-    return RunRecord(FAILED, Failure(kind, message, "/p/train.py:3"), seconds=seconds)
+    return RunRecord(FAILED, RunFailure(kind, message, "/p/train.py:3"), seconds=seconds)
 
 
 @pytest.mark.parametrize(

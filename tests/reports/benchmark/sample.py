@@ -7,13 +7,13 @@ import math
 import random
 
 from autoaccel.measure.benching.report import (
+    BenchReport,
     BreakEven,
     Column,
     Contribution,
     Diagnosis,
     Interval,
-    Report,
-    Share,
+    TimeShare,
 )
 from autoaccel.measure.observing.run_record import Decision
 
@@ -83,13 +83,13 @@ DECISIONS = (
 DIAGNOSIS = Diagnosis(
     "The loader binds: 41 % of a step the script waits for its next batch, which AA201 and AA202 address.",
     (
-        Share("loader", 0.41),
-        Share("compute", 0.27),
-        Share("launch", 0.13),
-        Share("optimizer", 0.09),
-        Share("transfer", 0.05),
-        Share("sync", 0.035),
-        Share("other", 0.015),
+        TimeShare("loader", 0.41),
+        TimeShare("compute", 0.27),
+        TimeShare("launch", 0.13),
+        TimeShare("optimizer", 0.09),
+        TimeShare("transfer", 0.05),
+        TimeShare("sync", 0.035),
+        TimeShare("other", 0.015),
     ),
     ("AA201", "AA202"),
 )
@@ -103,7 +103,7 @@ CONTRIBUTIONS = (
 )
 _LOSSES = losses(260)
 
-RICH = Report(
+RICH = BenchReport(
     script="examples/cifar/train.py",
     command="autoaccel bench examples/cifar/train.py --steps 240 --ablate --html cifar.html -- --epochs 2 --lr 0.1",
     machine={
@@ -138,7 +138,7 @@ RICH = Report(
 )
 
 
-def replaced(report: Report, name: str, **changes: object) -> Report:
+def replaced(report: BenchReport, name: str, **changes: object) -> BenchReport:
     """The report with one column changed."""
     columns = tuple(
         dataclasses.replace(each, **changes) if each.name == name else each  # type: ignore[arg-type]
@@ -147,7 +147,7 @@ def replaced(report: Report, name: str, **changes: object) -> Report:
     return dataclasses.replace(report, columns=columns)
 
 
-def without(report: Report, *names: str) -> Report:
+def without(report: BenchReport, *names: str) -> BenchReport:
     """The report with columns left out."""
     return dataclasses.replace(report, columns=tuple(each for each in report.columns if each.name not in names))
 
@@ -220,11 +220,11 @@ NASTY = dataclasses.replace(
     script="</title><script>alert('x')</script>\udcff\x00.py",
     command="autoaccel bench '<img src=x onerror=alert(1)>' && echo \"&amp;\"",
     machine={"<i>": '"><svg onload=alert(1)>'},
-    diagnosis=Diagnosis("<script>alert(2)</script> binds", (Share("<u>", 1.0),), ("<AA>",)),
+    diagnosis=Diagnosis("<script>alert(2)</script> binds", (TimeShare("<u>", 1.0),), ("<AA>",)),
     contributions=(Contribution("<AA1>", "</svg><script>", 1, Interval(1.1, 1.0, 1.2), None),),
     notes=("]]><!-- & --><script>alert(3)</script>",),
 )
-BARE = Report(
+BARE = BenchReport(
     script="train.py",
     command="autoaccel bench train.py",
     machine={},
@@ -247,7 +247,7 @@ BARE = Report(
     break_even=BreakEven(None, measured=False),
     notes=("The rewritten script failed: ModuleNotFoundError: No module named 'timm' (train.py:3).",),
 )
-NOTHING = Report("train.py", "autoaccel bench train.py", {}, None, (), BreakEven(None, measured=False))
+NOTHING = BenchReport("train.py", "autoaccel bench train.py", {}, None, (), BreakEven(None, measured=False))
 FEW = dataclasses.replace(
     replaced(
         replaced(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from autoaccel.measure.benching.report import Report
+from autoaccel.measure.benching.report import BenchReport
 from autoaccel.reports.benchmark.page import page
 
 from .sample import REPORTS
@@ -79,7 +79,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: folder / f"{name}.html" for name in REPORTS}
 
 
-def _write(path: Path, report: Report) -> None:
+def _write(path: Path, report: BenchReport) -> None:
     path.write_text(page(report), encoding="utf-8")
 
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from autoaccel.measure.benching.report import BreakEven, Contribution, Interval, Report
+from autoaccel.measure.benching.report import BenchReport, BreakEven, Contribution, Interval
 from autoaccel.reports.benchmark.charts import (
     Exhibit,
     break_even,
@@ -116,7 +116,7 @@ def test_what_was_not_measured_alone_is_not_drawn() -> None:
 
 
 def _said(before: list[float], after: list[float]) -> str:
-    report: Report = replaced(
+    report: BenchReport = replaced(
         replaced(RICH, "original", losses=tuple(enumerate(before))), "rewritten", losses=tuple(enumerate(after))
     )
     return losses(report).said

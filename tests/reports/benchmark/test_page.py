@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from autoaccel.measure.benching.report import BreakEven, Contribution, Report
+from autoaccel.measure.benching.report import BenchReport, BreakEven, Contribution
 from autoaccel.reports.benchmark.page import page
 
 from .reading import Seen, drawings, read, section, words
@@ -18,7 +18,7 @@ def _named(elements: list[Seen], name: str) -> list[Seen]:
     return [each for each in elements if each.name == name]
 
 
-def _table(report: Report, title: str) -> dict[str, list[str]]:
+def _table(report: BenchReport, title: str) -> dict[str, list[str]]:
     """The rows of the first table of a section, by their first cell."""
     text = section(page(report), title).split("</table>")[0] + "</table>"
     rows: dict[str, list[str]] = {}
@@ -31,7 +31,7 @@ def _table(report: Report, title: str) -> dict[str, list[str]]:
 
 
 @ALL
-def test_the_page_is_a_document_that_needs_nothing_else(report: Report) -> None:
+def test_the_page_is_a_document_that_needs_nothing_else(report: BenchReport) -> None:
     text = page(report)
     elements = read(text)
     assert text.startswith("<!DOCTYPE html>\n<html lang=")
@@ -46,12 +46,12 @@ def test_the_page_is_a_document_that_needs_nothing_else(report: Report) -> None:
 
 
 @ALL
-def test_it_is_the_same_each_time(report: Report) -> None:
+def test_it_is_the_same_each_time(report: BenchReport) -> None:
     assert page(report) == page(dataclasses.replace(report))
 
 
 @ALL
-def test_pictures_are_sound_named_and_stay_inside(report: Report) -> None:
+def test_pictures_are_sound_named_and_stay_inside(report: BenchReport) -> None:
     for picture in drawings(page(report)):
         title, description = picture[0], picture[1]
         assert (title.tag, description.tag) == ("title", "desc") and title.text and description.text

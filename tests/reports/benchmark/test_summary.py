@@ -7,7 +7,7 @@ import pytest
 
 from autoaccel.measure.benching.report import BreakEven, Interval
 from autoaccel.reports.benchmark.summary import (
-    Verdict,
+    SpeedVerdict,
     course_of,
     explanation,
     headline,
@@ -21,26 +21,28 @@ from .sample import BARE, NOTHING, RICH, SAME, column, replaced, without
 @pytest.mark.parametrize(
     ("speedup", "again", "expected"),
     [
-        ((1.84, 1.79, 1.90), (1.0, 0.99, 1.01), Verdict.FASTER),
-        ((0.71, 0.68, 0.73), (1.0, 0.99, 1.01), Verdict.SLOWER),
-        ((1.01, 0.99, 1.03), (1.0, 0.999, 1.001), Verdict.SAME),
-        ((1.03, 1.01, 1.05), (1.0, 0.97, 1.02), Verdict.NOISE),
-        ((1.03, 1.01, 1.05), (0.98, 0.97, 0.99), Verdict.NOISE),  # noise is noise whichever way it went
-        ((0.97, 0.96, 0.98), (1.02, 1.01, 1.03), Verdict.NOISE),
-        ((1.03, 1.02, 1.05), (1.0, 0.99, 1.01), Verdict.FASTER),
-        ((math.nan, math.nan, math.nan), (1.0, 0.99, 1.01), Verdict.UNKNOWN),
-        ((1.84, 1.79, math.inf), (1.0, 0.99, 1.01), Verdict.UNKNOWN),
-        ((1.84, 1.79, 1.90), (math.nan, math.nan, math.nan), Verdict.FASTER),
+        ((1.84, 1.79, 1.90), (1.0, 0.99, 1.01), SpeedVerdict.FASTER),
+        ((0.71, 0.68, 0.73), (1.0, 0.99, 1.01), SpeedVerdict.SLOWER),
+        ((1.01, 0.99, 1.03), (1.0, 0.999, 1.001), SpeedVerdict.SAME),
+        ((1.03, 1.01, 1.05), (1.0, 0.97, 1.02), SpeedVerdict.NOISE),
+        ((1.03, 1.01, 1.05), (0.98, 0.97, 0.99), SpeedVerdict.NOISE),  # noise is noise whichever way it went
+        ((0.97, 0.96, 0.98), (1.02, 1.01, 1.03), SpeedVerdict.NOISE),
+        ((1.03, 1.02, 1.05), (1.0, 0.99, 1.01), SpeedVerdict.FASTER),
+        ((math.nan, math.nan, math.nan), (1.0, 0.99, 1.01), SpeedVerdict.UNKNOWN),
+        ((1.84, 1.79, math.inf), (1.0, 0.99, 1.01), SpeedVerdict.UNKNOWN),
+        ((1.84, 1.79, 1.90), (math.nan, math.nan, math.nan), SpeedVerdict.FASTER),
     ],
 )
-def test_verdicts(speedup: tuple[float, float, float], again: tuple[float, float, float], expected: Verdict) -> None:
+def test_verdicts(
+    speedup: tuple[float, float, float], again: tuple[float, float, float], expected: SpeedVerdict
+) -> None:
     report = replaced(replaced(RICH, "rewritten", speedup=Interval(*speedup)), "again", speedup=Interval(*again))
     assert verdict(report) is expected
 
 
 def test_without_an_a_a_column_the_interval_alone_decides() -> None:
     slight = replaced(RICH, "rewritten", speedup=Interval(1.02, 1.01, 1.03))
-    assert verdict(without(slight, "again")) is Verdict.FASTER
+    assert verdict(without(slight, "again")) is SpeedVerdict.FASTER
 
 
 @pytest.mark.parametrize(

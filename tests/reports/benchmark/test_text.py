@@ -9,7 +9,7 @@ import math
 import click
 import pytest
 
-from autoaccel.measure.benching.report import Report
+from autoaccel.measure.benching.report import BenchReport
 from autoaccel.reports.benchmark import text
 
 from .sample import ADVERSARIAL, BARE, NOTHING, REPORTS, RICH, SAME, replaced, without
@@ -17,17 +17,17 @@ from .sample import ADVERSARIAL, BARE, NOTHING, REPORTS, RICH, SAME, replaced, w
 ALL = pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
 
 
-def plain(report: Report) -> str:
+def plain(report: BenchReport) -> str:
     return click.unstyle(text.table(report))
 
 
-def section(report: Report, title: str) -> list[str]:
+def section(report: BenchReport, title: str) -> list[str]:
     """The lines of a section."""
     after = plain(report).split(f"\n{title}\n", 1)
     return [] if len(after) == 1 else after[1].split("\n\n")[0].splitlines()
 
 
-def cells(report: Report, title: str) -> dict[str, dict[str, str]]:
+def cells(report: BenchReport, title: str) -> dict[str, dict[str, str]]:
     """Rows by their first cell, cells by the head above them: numbers end where their head ends."""
     head, *rows = section(report, title)
     # Two spaces or more part cells, one parts words.
@@ -107,7 +107,7 @@ def test_columns_without_figures_are_left_out() -> None:
 
 
 @ALL
-def test_every_report_can_be_shown(report: Report) -> None:
+def test_every_report_can_be_shown(report: BenchReport) -> None:
     shown = plain(report)
     assert shown.endswith("\n")
     assert "nan" not in shown.lower().replace(report.script.lower(), "")
@@ -141,7 +141,7 @@ def test_control_characters_stay_out_of_terminals() -> None:
 def test_all_is_in_the_json() -> None:
     found = json.loads(text.json(RICH))
     assert found.pop("format") == text.FORMAT
-    assert set(found) == {each.name for each in dataclasses.fields(Report)}
+    assert set(found) == {each.name for each in dataclasses.fields(BenchReport)}
     assert [each["name"] for each in found["columns"]] == ["original", "again", "rewritten"]
     assert found["columns"][2]["speedup"] == {"median": 1.84, "low": 1.79, "high": 1.90}
     assert found["columns"][2]["step_times"] == list(RICH.columns[2].step_times)
@@ -149,7 +149,7 @@ def test_all_is_in_the_json() -> None:
 
 
 @ALL
-def test_it_is_json(report: Report) -> None:
+def test_it_is_json(report: BenchReport) -> None:
     def fail(constant: str) -> None:
         raise AssertionError(f"{constant} is not JSON")
 
