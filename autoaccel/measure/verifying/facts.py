@@ -17,6 +17,9 @@ KINDS = (
     "saved", "file",
 )  # fmt: skip
 
+NUMBERS = frozenset({"loss", "buffer", "parameter", "optimizer", "printed"})
+"""Those that rounding may account for."""
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:

@@ -19,7 +19,7 @@ from autoaccel.measure.observing.run_record import FAILED, Entry, Loss, RunRecor
 from autoaccel.measure.verifying import comparing, printed
 from autoaccel.measure.verifying.comparing import Reference, apart
 from autoaccel.measure.verifying.facts import Difference, in_order, named
-from autoaccel.measure.verifying.rounding_differences import sort
+from autoaccel.measure.verifying.rounding_differences import largest, sort
 from autoaccel.reports.counting import counted, listed
 
 DOUBLE, SINGLE = 1e-12, 1e-5
@@ -153,9 +153,7 @@ def _distances(before: Sequence[Loss], after: Sequence[Loss]) -> Iterator[float]
 def _state(before: Sequence[Entry], after: Sequence[Entry]) -> Iterator[Difference]:
     """The first tensor that is off by more than a part of the largest of its sort."""
     known = {(each.kind, each.name): each for each in after}
-    sizes: dict[str, float] = {}
-    for entry in before:
-        sizes[sort(entry)] = max(sizes.get(sort(entry), 0.0), entry.norm if math.isfinite(entry.norm) else 0.0)
+    sizes = largest(before)
     for entry in before:
         other = known.get((entry.kind, entry.name))
         if other is None or entry.digest == other.digest or entry.shape != other.shape:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from autoaccel.measure.observing.run_record import Entry, RunRecord
 from autoaccel.measure.verifying.comparing import Reference, apart, differences, first_loss, structure
+from autoaccel.measure.verifying.facts import NUMBERS
 
 _ROUNDING = 1e-5
 """Relative; float32 has a resolution of 6e-8, and some hundred roundings go into a loss before the first differs."""
 _GROWN = 0.01
 """What a rounding may have grown to at the end."""
-_NUMBERS = frozenset({"loss", "buffer", "parameter", "optimizer", "printed", "saved"})
 
 
 def is_rounding(original: Reference, other: RunRecord, start: Callable[[], RunRecord]) -> bool:
@@ -20,7 +20,7 @@ def is_rounding(original: Reference, other: RunRecord, start: Callable[[], RunRe
     what comes of that. `start` gives the original after its first step: parameters are measured by how far they went.
     """
     kinds = {each.kind for each in differences(original, other)}
-    if structure(original, other) or not kinds <= _NUMBERS or (kinds and kinds <= {"printed", "saved"}):
+    if structure(original, other) or not kinds <= NUMBERS | {"saved"} or (kinds and kinds <= {"printed", "saved"}):
         return False
     before, after = original.record.losses, other.losses
     index = first_loss(before, after)
@@ -41,16 +41,20 @@ def _is_near(before: Sequence[Entry], after: Sequence[Entry], start: Callable[[]
     off = [(one, apart(one, other)) for one, other in pairs if one.digest != other.digest]
     if not off:
         return True
-    sizes: dict[str, float] = {}
-    for entry in before:
-        norm = entry.norm if math.isfinite(entry.norm) else 0.0
-        sizes[sort(entry)] = max(sizes.get(sort(entry), 0.0), norm)
-    sizes[_PARAMETERS] = _way(start().state, before)
+    sizes = largest(before) | {_PARAMETERS: _way(start().state, before)}
     for entry, distance in off:
         share = _GROWN if entry.kind == "parameter" else limit
         if distance is None or not distance <= share * sizes[sort(entry)]:
             return False
     return True
+
+
+def largest(state: Iterable[Entry]) -> dict[str, float]:
+    """Of each sort of tensors the largest norm."""
+    sizes: dict[str, float] = {}
+    for entry in state:
+        sizes[sort(entry)] = max(sizes.get(sort(entry), 0.0), entry.norm if math.isfinite(entry.norm) else 0.0)
+    return sizes
 
 
 def _way(start: Sequence[Entry], end: Sequence[Entry]) -> float:

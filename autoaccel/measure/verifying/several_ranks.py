@@ -21,7 +21,7 @@ from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import FINISHED, RunRecord
 from autoaccel.measure.verifying import comparing, rank_differences
 from autoaccel.measure.verifying.bisecting import bisect
-from autoaccel.measure.verifying.facts import Difference
+from autoaccel.measure.verifying.facts import NUMBERS, Difference
 from autoaccel.measure.verifying.originals import Limits, Originals
 from autoaccel.measure.verifying.outcomes import VerificationState, outcome
 from autoaccel.measure.verifying.rank_differences import DOUBLE, MOST, SINGLE, Tolerances
@@ -33,7 +33,6 @@ ON_CPU: Final = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "AUTOACCEL_
 """The environment of all runs: processes on one machine have a CPU each, at most, and do not wait for ever."""
 _ROUNDING: Final = {DOUBLE: 2.0**-52, SINGLE: 2.0**-23}
 _DEVICE: Final = re.compile(r"cuda|nvidia|accelerator|\bgpu", re.IGNORECASE)
-_NUMBERS: Final = frozenset({"loss", "buffer", "parameter", "optimizer", "printed", "setting", "file"})
 
 Found = Sequence[Difference]
 
@@ -184,7 +183,7 @@ class _RanksProcedure:
         tolerances = self._tolerances()
         relative = tolerances.relative
         worst = rank_differences.off(view.reference.record, self._by_several(view, chosen, count))
-        if {each.kind for each in found} - _NUMBERS or worst > MOST[relative]:
+        if {each.kind for each in found} - NUMBERS - {"setting", "file"} or worst > MOST[relative]:
             return found, tolerances
         disturbed = self.trials.original(
             f"original, rounded otherwise{view.name}", perturbation=_ROUNDING[relative], **view.asked
