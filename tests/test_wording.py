@@ -26,6 +26,7 @@ GONE = {
     r"\b(runs_forward|is_direct_forward|calls_by_phase|gradients_off|switches_off|off_by_callers)\b": (
         "runs_model, calls_model, backward_or_step_calls, in_grad_mode, has_grad_mode, called_in_grad_mode"
     ),
+    r"\bgraph_capture\b": "cuda_graphs: a graph alone is autograd's",
     r"\b(home_of|training_homes|class Home|Escapes|is_step|is_forward)\b": "scope, file, LowPrecisionFlow, …",
 }
 

@@ -34,7 +34,7 @@ from autoaccel.dataflow.abstract_values import ClassRef, Value
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import Code, Edit, Finding, InsertAfter, InsertBefore, Skipped, Tier
-from autoaccel.pytorch import graph_capture
+from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.data_parallel import replicated
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach
 from autoaccel.rewriting.rule import Rule
@@ -126,7 +126,7 @@ def _of_file(script: Script) -> str | None:
             return f"`{where.source(node)}` may see how its tensors lie in memory"
         if replicated(related) is not None:
             return "DataParallel copies the model to every device at every step"
-        return graph_capture.REASON if graph_capture.captures(script) else None
+        return cuda_graphs.REASON if cuda_graphs.captures(script) else None
     except Incomplete as incomplete:
         return str(incomplete)
 

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from autoaccel.analysis import Script
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.edits import Finding, Skipped, Tier
-from autoaccel.pytorch import backend_settings, graph_capture
+from autoaccel.pytorch import backend_settings, cuda_graphs
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.channels_last import convolves
 from autoaccel_codemods.compile.trained_models import trained_models
@@ -71,4 +71,4 @@ def _problem(script: Script) -> str | None:
     """Why kernels are not to be chosen by their time."""
     if (mention := backend_settings.mention(script, _CHOOSING)) is not None:
         return f"`{mention}`: the script chooses kernels, or asks for the same ones in each run"
-    return graph_capture.REASON if graph_capture.captures(script) else None
+    return cuda_graphs.REASON if cuda_graphs.captures(script) else None

@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from autoaccel.analysis import Script
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
-from autoaccel.pytorch import graph_capture
+from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
 from autoaccel.rewriting.rule import Rule
 
@@ -78,8 +78,8 @@ def _problem(script: Script) -> str | None:
         return (
             f"{min(script.frameworks)} steps the optimizer, and may clip what it scales: `fused=True` is for you to try"
         )
-    if graph_capture.captures(script):
-        return graph_capture.REASON
+    if cuda_graphs.captures(script):
+        return cuda_graphs.REASON
     try:
         for hook in _HOOKS:
             if any(hook in text for text in script.project.texts_with_word(script, hook)):

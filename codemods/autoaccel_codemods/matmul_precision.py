@@ -31,7 +31,7 @@ from autoaccel.analysis import Script
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.edits import Finding, Skipped, Tier
-from autoaccel.pytorch import backend_settings, graph_capture
+from autoaccel.pytorch import backend_settings, cuda_graphs
 from autoaccel.pytorch.training_steps import training_steps
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods import autocast
@@ -89,4 +89,4 @@ def _problem(script: Script) -> str | None:
         return f"`{mention}` may need every digit"
     if backend_settings.mention(script, _SEVERAL) is not None:
         return "what is tried has to be the same in all processes"
-    return graph_capture.REASON if graph_capture.captures(script) else None
+    return cuda_graphs.REASON if cuda_graphs.captures(script) else None

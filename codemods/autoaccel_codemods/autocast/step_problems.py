@@ -9,7 +9,7 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant
-from autoaccel.pytorch import data_parallel, framework_settings, graph_capture
+from autoaccel.pytorch import cuda_graphs, data_parallel, framework_settings
 from autoaccel.pytorch.gradients import is_optimizer_step
 from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects
@@ -58,7 +58,7 @@ def problems(found: TrainingStep) -> Iterator[Problem]:
             yield kept if other is script else report_at, text
     for mention, reason in (
         (data_parallel.replicated(seen), skip_reasons.THREADS),
-        (graph_capture.captured(seen), skip_reasons.CAPTURED),
+        (cuda_graphs.captured(seen), skip_reasons.CAPTURED),
     ):
         if mention is not None:
             yield mention[1] if mention[0] is script else report_at, reason

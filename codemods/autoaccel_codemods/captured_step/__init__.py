@@ -48,7 +48,7 @@ from autoaccel.analysis import Script
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import walk_scope
 from autoaccel.edits import Edit, Finding, Skipped, Tier
-from autoaccel.pytorch import backend_settings, graph_capture
+from autoaccel.pytorch import backend_settings, cuda_graphs
 from autoaccel.pytorch.training_steps import TrainingStep, training_steps
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.captured_step import host_effects, lifting, region, result_uses
@@ -96,8 +96,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 
 
 def _lift(script: Script, step: TrainingStep) -> Iterator[Edit]:
-    if graph_capture.captures(script):
-        raise DeclinedError(graph_capture.REASON)
+    if cuda_graphs.captures(script):
+        raise DeclinedError(cuda_graphs.REASON)
     if any(each.attr == "grad" for each in script.find(ast.Attribute) if script.qualname(each) is None):
         raise DeclinedError("the script reads gradients")
     problems = []

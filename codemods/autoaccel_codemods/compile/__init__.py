@@ -34,7 +34,7 @@ from collections.abc import Iterator, Sequence
 
 from autoaccel.analysis import Script
 from autoaccel.edits import AddDecorator, Code, Edit, Finding, InsertAfter, InsertBefore, Skipped, Tier
-from autoaccel.pytorch import graph_capture
+from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.data_parallel import replicated
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.compile.blockers import differentiated_twice, of_file, of_model
@@ -93,8 +93,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         reason = whole or model.problem or _differentiated(model, twice, unclear) or of_model(script, model)
         if reason is None and replicated(script.project.related(script)) is not None:
             reason = "DataParallel copies the model to every device at every step"
-        if reason is None and graph_capture.captures(script):
-            reason = graph_capture.REASON
+        if reason is None and cuda_graphs.captures(script):
+            reason = cuda_graphs.REASON
         if reason is None and (part := idle_part(script, model)) is not None:
             reason = f"the training step does not use what `{part}` makes, which compiled code gives gradients of zeros"
         if reason is not None:

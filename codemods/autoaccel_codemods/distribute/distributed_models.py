@@ -14,7 +14,7 @@ from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import Code, Edit, Finding, InsertAfter, Skipped
-from autoaccel.pytorch import data_parallel, graph_capture
+from autoaccel.pytorch import cuda_graphs, data_parallel
 from autoaccel.pytorch.gradients import backward_calls, calls_training
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach
@@ -158,8 +158,8 @@ def of_program(script: Script) -> str | None:
         return f"it is distributed already: `{found[0].source(found[1])}`{_line(script, *found)}"
     if (found := mention_in_reach(related, _REPLICATION, _REPLICATION_TEXT)) is not None:
         return f"`{found[0].source(found[1])}`{_line(script, *found)} spreads a batch over devices by itself"
-    if graph_capture.captures(script):
-        return graph_capture.REASON
+    if cuda_graphs.captures(script):
+        return cuda_graphs.REASON
     for each in related:
         if (part := _unseen_by_reducer(each)) is not None:
             return f"`{each.source(part)}`{_line(script, each, part)}: the reducer does not see these gradients"

@@ -41,7 +41,7 @@ from autoaccel.analysis import Script
 from autoaccel.analysis.classes import external_lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.edits import AddArguments, Code, Edit, Finding, Replace, Skipped, Tier
-from autoaccel.pytorch import datasets, device_expressions, graph_capture
+from autoaccel.pytorch import cuda_graphs, datasets, device_expressions
 from autoaccel.pytorch.execution_order import runs_within
 from autoaccel.pytorch.forwards import forward_calls
 from autoaccel.pytorch.loader_calls import (
@@ -82,9 +82,9 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         pin_memory  whether a loop can tell a pinned batch from the one that was made
     """
     calls = list(loader_calls(script))
-    captures = bool(calls) and graph_capture.captures(script)
+    captures = bool(calls) and cuda_graphs.captures(script)
     for made in calls:
-        problem = _framework(script, made.call) or made.problem or (graph_capture.REASON if captures else None)
+        problem = _framework(script, made.call) or made.problem or (cuda_graphs.REASON if captures else None)
         if problem is not None:
             yield RULE.skip(made.call, problem)
         else:

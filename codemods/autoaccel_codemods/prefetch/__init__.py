@@ -36,7 +36,7 @@ from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.definitions import STAR
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier, literal
-from autoaccel.pytorch import device_expressions, graph_capture
+from autoaccel.pytorch import cuda_graphs, device_expressions
 from autoaccel.pytorch.batches import device_of, own_to_method
 from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.loader_changes import drawn_beside
@@ -130,8 +130,8 @@ def _kept(batch: BatchReads) -> str:
 
 def _unfit(script: Script, loop: LoaderLoop) -> str | None:
     """Why looking one batch ahead would change this loop."""
-    if graph_capture.captures(script):
-        return graph_capture.REASON
+    if cuda_graphs.captures(script):
+        return cuda_graphs.REASON
     for ancestor in script.ancestors(loop.loader):
         if isinstance(ancestor, ast.Call) and script.qualname(ancestor.func) == "itertools.cycle":
             return "itertools.cycle keeps every batch, which would fill the device"
