@@ -57,7 +57,7 @@ class TrainingStep:
 
     script: Script
     backwards: tuple[Backward, ...]
-    steps: tuple[OptimizerStep, ...]
+    optimizer_steps: tuple[OptimizerStep, ...]
     scopes: tuple[ScopeNode, ...]
     crossings: dict[ScopeNode, str]
     converted: bool
@@ -106,7 +106,7 @@ def training_steps(script: Script) -> tuple[TrainingStep, ...]:
 
 
 def _position(step: TrainingStep) -> int:
-    calls = [*(each.call for each in step.backwards), *(each.call for each in step.steps)]
+    calls = [*(each.call for each in step.backwards), *(each.call for each in step.optimizer_steps)]
     return min(call.lineno for call in calls)
 
 

@@ -66,7 +66,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     left_alone = autocast.check(script)
     if not left_alone or not all(isinstance(each, Skipped) for each in left_alone):
         return
-    sites = [*(each.call for each in steps[0].backwards), *(each.call for each in steps[0].steps)]
+    sites = [*(each.call for each in steps[0].backwards), *(each.call for each in steps[0].optimizer_steps)]
     at = min(sites, key=position)
     try:
         reason = _problem(script)

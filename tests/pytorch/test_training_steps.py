@@ -85,7 +85,7 @@ def test_methods_of_a_class_are_one_step() -> None:
                 optimizer.step()
     """)
     step = only(found)
-    assert [len(step.backwards), len(step.steps), len(step.scopes)] == [1, 1, 2]
+    assert [len(step.backwards), len(step.optimizer_steps), len(step.scopes)] == [1, 1, 2]
 
 
 def test_a_step_that_goes_on_in_another_file_is_a_problem(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_loop_over_optimizers_is_the_unit_of_its_step() -> None:
             for each in both:
                 each.step()
     """)
-    [step] = only(found).steps
+    [step] = only(found).optimizer_steps
     assert isinstance(step.unit, ast.For)
     assert step.optimizer is not None
     assert found.source(step.optimizer) == "both"

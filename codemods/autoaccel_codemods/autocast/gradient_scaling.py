@@ -45,8 +45,9 @@ class Scaling:
 def scale_gradients(script: Script, step: TrainingStep) -> Scaling:
     scaling = Scaling()
     for scope in step.scopes:
-        steps = [each for each in step.steps if each.scope is scope]
-        scaling.updates += _updates(script, steps, alone=all(_same(script, step.steps[0], each) for each in step.steps))
+        steps = [each for each in step.optimizer_steps if each.scope is scope]
+        alone = all(_same(script, step.optimizer_steps[0], each) for each in step.optimizer_steps)
+        scaling.updates += _updates(script, steps, alone=alone)
         _unscale(script, scope, steps, step.scopes, scaling)
     for made in scaler_creations(script, step):
         if isinstance(made, ScalerCreation):
@@ -54,7 +55,7 @@ def scale_gradients(script: Script, step: TrainingStep) -> Scaling:
         else:
             scaling.problems.append(made)
     scaling.problems += _unseen_backwards(script, step)
-    for each in step.steps:
+    for each in step.optimizer_steps:
         scaling.problems += _round(script, step, each, scaling.updates)
     return scaling
 
@@ -247,7 +248,7 @@ def _round(script: Script, found: TrainingStep, step: OptimizerStep, updates: li
 
     Gradients that no step clears are of the scale before, or of none.
     """
-    ends = [each.unit for each in found.steps if _same(script, step, each)]
+    ends = [each.unit for each in found.optimizer_steps if _same(script, step, each)]
     ways = optimized_parameters.held(script, step.receiver)
     whole = [ParameterSource(script, None)] if not ways else [source for way in ways for source in way]
 
@@ -291,7 +292,7 @@ def _misses(script: Script, start: ast.stmt, state: Awaited, happens: Happens, e
 
 def _unseen_backwards(script: Script, found: TrainingStep) -> Iterator[Problem]:
     """Functions that go backward for somebody else's step, where not everyone who calls them is known."""
-    report_at = found.steps[0].call
+    report_at = found.optimizer_steps[0].call
     for other in dict.fromkeys((script, *script.project.related(script))):
         scopes = dict.fromkeys(
             other.function(call) for call in backward_or_step_calls(other) if is_backward(other, call)

@@ -31,8 +31,8 @@ class ScalerCreation:
 
 def scaler_creations(script: Script, step: TrainingStep) -> Iterator[ScalerCreation | Problem]:
     """One scaler beside the optimizers of a step where they surely are made once, else one in each of its functions."""
-    optimizers = tuple(dict.fromkeys(_text(script, each) for each in step.steps))
-    where = {_origin(script, each) for each in step.steps}
+    optimizers = tuple(dict.fromkeys(_text(script, each) for each in step.optimizer_steps))
+    where = {_origin(script, each) for each in step.optimizer_steps}
     scopes = {scope for scope, _ in where}
     creation = None
     if scopes == {"attribute"}:
@@ -44,7 +44,7 @@ def scaler_creations(script: Script, step: TrainingStep) -> Iterator[ScalerCreat
         return
     for function in step.scopes:
         backwards = [each for each in step.backwards if each.scope is function]
-        mine = [each for each in step.steps if each.scope is function]
+        mine = [each for each in step.optimizer_steps if each.scope is function]
         if scopes == {"attribute"} and _same_object(script, step):
             names = optimizers
         else:
@@ -53,7 +53,7 @@ def scaler_creations(script: Script, step: TrainingStep) -> Iterator[ScalerCreat
                 yield (backwards or mine)[0].call, skip_reasons.STEP_IN_OTHER_FUNCTION
                 return
         first = _before(script, function, [*(each.statement for each in backwards), *(each.unit for each in mine)])
-        named = [each for each in step.steps if _text(script, each) in names]
+        named = [each for each in step.optimizer_steps if _text(script, each) in names]
         unsure = next((each for each in named if not is_bound(script, function, first, each.optimizer)), None)
         if unsure is not None:
             assert unsure.optimizer is not None, "a problem otherwise"
@@ -94,7 +94,7 @@ def _assigned(definition: Definition) -> bool:
 def _beside_definitions(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> ScalerCreation | None:
     """After the last of the optimizers, when they are made side by side and on every path to the step."""
     made: dict[str, dict[ast.stmt, None]] = {}
-    for each in step.steps:
+    for each in step.optimizer_steps:
         assert isinstance(each.optimizer, ast.Name)
         definitions = script.definitions(each.optimizer)
         if any(_filled_later(script, definition) for definition in definitions):
@@ -126,7 +126,7 @@ def _filled_later(script: Script, definition: Definition) -> bool:
 
 def _sites(step: TrainingStep, scope: ast.AST) -> list[ast.stmt]:
     backwards = [each.statement for each in step.backwards if each.scope is scope]
-    return [*backwards, *(each.statement for each in step.steps if each.scope is scope)]
+    return [*backwards, *(each.statement for each in step.optimizer_steps if each.scope is scope)]
 
 
 def _reached(script: Script, statement: ast.stmt, later: ast.stmt) -> bool:
@@ -148,7 +148,7 @@ def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str
     owner = owners.pop()
     if owners or not isinstance(owner, ast.ClassDef):
         return None
-    wanted = {each.optimizer.attr for each in step.steps if isinstance(each.optimizer, ast.Attribute)}
+    wanted = {each.optimizer.attr for each in step.optimizer_steps if isinstance(each.optimizer, ast.Attribute)}
     found: dict[str, list[ast.stmt]] = {}
     emptied: dict[str, list[ast.stmt]] = {}
     for each in owner.body:

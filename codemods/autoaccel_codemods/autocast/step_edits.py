@@ -68,7 +68,7 @@ def _scaling(script: Script, step: TrainingStep, found: Regions, scaled: Scaling
             scalers[scope] = name if creation.owner is None else f"self.{name}"
     for backward in step.backwards:
         yield _backward(backward, scalers[backward.scope], found)
-    for each in step.steps:
+    for each in step.optimizer_steps:
         yield Replace(each.call, Code(f"{scalers[each.scope]}.step({{0}})", (each.receiver,)))
     for unscale in scaled.unscales:
         yield InsertBefore(unscale.before, Code(literal(_unscaling(script, unscale.step, scalers[unscale.step.scope]))))

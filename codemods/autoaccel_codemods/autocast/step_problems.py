@@ -23,7 +23,7 @@ _OWNERS = frozenset({Kind.TENSOR, Kind.BATCH, Kind.OPTIMIZER, Kind.PARAMETER})
 
 def problems(found: TrainingStep) -> Iterator[Problem]:
     """The reasons why a step must be left as it is, each with the node to report it at. They are dear: ask for one."""
-    script, backwards, steps = found.script, found.backwards, found.steps
+    script, backwards, steps = found.script, found.backwards, found.optimizer_steps
     scopes = found.scopes
     report_at = [*(each.call for each in backwards), *(each.call for each in steps)][0]
     for label in sorted(script.frameworks):

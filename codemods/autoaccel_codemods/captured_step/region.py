@@ -39,9 +39,9 @@ class StepRegion:
 def starts(script: Script, step: TrainingStep) -> list[int]:
     """Where a step may begin in its loop's body: with the first forward pass, or with a later one, since a policy acts
     before it learns. Raises `DeclinedError`."""
-    if len(step.backwards) != 1 or len(step.steps) != 1:
+    if len(step.backwards) != 1 or len(step.optimizer_steps) != 1:
         raise DeclinedError("the step has several backward passes, or several optimizers")
-    backward, update = step.backwards[0], step.steps[0]
+    backward, update = step.backwards[0], step.optimizer_steps[0]
     block = script.block(backward.statement)
     loops = script.loops(backward.call)
     if not loops or loops[0].body is not block or isinstance(loops[0], ast.AsyncFor):
@@ -59,7 +59,7 @@ def starts(script: Script, step: TrainingStep) -> list[int]:
 
 def beginning_at(script: Script, step: TrainingStep, first: int) -> StepRegion:
     """The statements of a step from one of its `starts` on. Raises `DeclinedError`."""
-    backward, update = step.backwards[0], step.steps[0]
+    backward, update = step.backwards[0], step.optimizer_steps[0]
     assert update.optimizer is not None
     block, loop = script.block(backward.statement), script.loops(backward.call)[0]
     last = block.index(update.statement)

@@ -54,7 +54,7 @@ def steps_of_run(script: Script, model: TrainedModel, at: ast.stmt) -> str | Non
     step = _training_step(script, model)
     if step is None or script.loops(at):
         return None
-    found = {_product(script, each.call, at) for each in step.steps}
+    found = {_product(script, each.call, at) for each in step.optimizer_steps}
     return found.pop() if len(found) == 1 else None
 
 

@@ -110,7 +110,7 @@ def _is_tried_out(script: Script, call: ast.Call) -> bool:
     if _HAS_WEIGHTS.search(script.text) or not runs_once(script, call):
         return False
     steps = training_steps(script) if training_scopes(script) else ()
-    if any(step.steps or not all(runs_once(script, each.call) for each in step.backwards) for step in steps):
+    if any(step.optimizer_steps or not all(runs_once(script, each.call) for each in step.backwards) for step in steps):
         return False
     return made_here(script, call.func, script.tree)
 
