@@ -1,4 +1,4 @@
-"""What a rule says: findings with declarative edits, and opportunities it declined.
+"""What a rule says: findings with declarative edits, and opportunities it skipped.
 
 Edits name places by `ast` node (positions of the analysed text) and carry new code as text with holes. They are data:
 a rule never touches a syntax tree, so any subset of findings can be applied, in one traversal, by `apply`.

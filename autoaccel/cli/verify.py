@@ -165,7 +165,7 @@ class Session:
         files = [each.path for each in scripts if each.path is not None] or [self.trial.path]
         changes = distributed_changes.find(files, configuration)
         if not changes.all:
-            reasons = (record.message for _, record in changes.left_alone)
+            reasons = (record.message for _, record in changes.skipped)
             why = next(iter((*changes.problems, *reasons)), distribute.NOTHING)
             raise CannotVerifyError(f"not distributed: {why}")
         request = self.trial.request
@@ -360,7 +360,7 @@ def rewritten(
         raise sources.SourceError(f"{path}: left alone, it was changed while it was being verified")
     after, _, _ = engine.checked(analysis, changes.first_round(path, chosen))
     after = changes.later_rounds(path, after, chosen)
-    skipped = [record for each, record in changes.left_alone if each == path]
+    skipped = [record for each, record in changes.skipped if each == path]
     skipped += [dataclasses.replace(each.record, message=why) for each, why in reasons.items() if each.path == path]
     applied = tuple(each.record for each in chosen if each.path == path)
     name = script if path == script.resolve() else known_as(path)

@@ -82,8 +82,8 @@ class Changes:
     """The changes of a project, in an order in which each comes after those that it needs, and what is exact first."""
 
     all: tuple[Change, ...] = ()
-    left_alone: tuple[tuple[Path, Record], ...] = ()
-    """Opportunities that rules declined, and why."""
+    skipped: tuple[tuple[Path, Record], ...] = ()
+    """Opportunities that rules left alone, and why."""
     problems: tuple[str, ...] = ()
     """What is not compared, though it may change something; a line each."""
     later: tuple[tuple[Path, Record], ...] = ()
@@ -185,7 +185,7 @@ def find(
     project = Project(Files(real))
     files: dict[Path, Analysis] = {}
     found: list[Change] = []
-    left_alone: list[tuple[Path, Record]] = []
+    skipped: list[tuple[Path, Record]] = []
     problems: list[str] = []
     later: list[tuple[Path, Record]] = []
     for path in real:
@@ -194,7 +194,7 @@ def find(
             text = sources.read(path).text
             if not engine.concerned(text, rules):
                 continue
-            analysis, declined = _analysed(text, path, rules, tier, project)
+            analysis, skipped_here = _analysed(text, path, rules, tier, project)
             follow, unseen = _later(analysis, path, rules, tier, project) if alter is None else ([], [])
             later.extend((path, each) for each in unseen)
         except (sources.SourceError, engine.RewriteError) as error:
@@ -204,9 +204,9 @@ def find(
         mine = [_change(path, each, analysis.places) for each in analysis.findings]
         found += [*mine, *follow]
         given_way = {each.record.code for each in follow}
-        left_alone.extend((path, each) for each in declined if each.code not in given_way)
+        skipped.extend((path, each) for each in skipped_here if each.code not in given_way)
     ordered = _needs_first(sorted(found, key=lambda each: _rank(each, real)))
-    return Rewrites(ordered, tuple(left_alone), tuple(problems), tuple(later), files, project)
+    return Rewrites(ordered, tuple(skipped), tuple(problems), tuple(later), files, project)
 
 
 def known_as(path: Path) -> Path:
@@ -218,11 +218,11 @@ def known_as(path: Path) -> Path:
 def _analysed(
     text: str, path: Path, rules: Sequence[Rule], tier: Tier, project: Project
 ) -> tuple[Analysis, list[Record]]:
-    """What can be carried out, but for the editing of comments, which train nothing; and what was declined."""
+    """What can be carried out, but for the editing of comments, which train nothing; and what was skipped."""
     analysis = engine.analyse(text, path, rules, tier=tier, project=project)
-    _, done, refused = engine.checked(analysis, [each for each in analysis.findings if each.edits_code])
-    declined = records((*analysis.skipped, *analysis.waiting, *refused), analysis.places, 1)
-    return dataclasses.replace(analysis, findings=tuple(done)), declined
+    _, done, unfit = engine.checked(analysis, [each for each in analysis.findings if each.edits_code])
+    skipped = records((*analysis.skipped, *analysis.waiting, *unfit), analysis.places, 1)
+    return dataclasses.replace(analysis, findings=tuple(done)), skipped
 
 
 def _change(path: Path, finding: Finding, places: Places) -> RuleChange:

@@ -67,7 +67,7 @@ def find(
         return engine.analyse(analysis.places.text, analysis.path, (verbs,))
 
     taken_back = changes.find(paths, configuration, of_verbs)
-    return Verbs(taken_back.all, found.left_alone, found.problems, (), taken_back)
+    return Verbs(taken_back.all, found.skipped, found.problems, (), taken_back)
 
 
 def writes_files(change: Change) -> bool:

@@ -23,9 +23,9 @@ def headline(path: str, finding: Record, colour: str = "red") -> str:
     return f"{_about(path, finding, colour)}: {shown(finding.message)} {click.style(f'[{finding.tier}]', dim=True)}"
 
 
-def left_alone(path: str, declined: Record) -> str:
-    """The same of an opportunity that was declined, with the reason."""
-    return f"{_about(path, declined, 'yellow')}: {click.style('left alone', fg='yellow')}: {shown(declined.message)}"
+def left_alone(path: str, skipped: Record) -> str:
+    """The same of an opportunity that was skipped, with the reason."""
+    return f"{_about(path, skipped, 'yellow')}: {click.style('left alone', fg='yellow')}: {shown(skipped.message)}"
 
 
 def _about(path: str, record: Record, colour: str) -> str:

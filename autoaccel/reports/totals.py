@@ -26,7 +26,7 @@ def _sorted(found: Iterable[Record]) -> tuple[Record, ...]:
 
 
 def left_alone(reports: Sequence[Report]) -> Iterator[str]:
-    """A line for each opportunity that was seen and declined, with the reason."""
+    """A line for each opportunity that was seen and skipped, with the reason."""
     for report in reports:
         for each in report.skipped:
             yield concise.left_alone(report.path, each)

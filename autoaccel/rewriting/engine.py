@@ -202,8 +202,8 @@ def _run_rules(script: Script, path: Path | None, places: Places, rules: Sequenc
         silenced.extend((each, mark) for each, mark in pairs if mark is not None)
     within, beyond = cell_limits.parted([*(each for each in allowed if each not in silent), *about], places)
     planned = plan(within, places)
-    declined = (*skipped, *untouched, *too_inexact, *beyond)
-    return Analysis(path, places, planned.findings, declined, planned.skipped, tuple(silenced), marks)
+    skipped = [*skipped, *untouched, *too_inexact, *beyond]
+    return Analysis(path, places, planned.findings, tuple(skipped), planned.skipped, tuple(silenced), marks)
 
 
 def _ran(rules: Sequence[Rule], tier: Tier, unanswered: Container[Rule]) -> list[Rule]:
@@ -283,13 +283,13 @@ def _rewrite(
         chosen = [each for each in analysis.findings if accept is None or accept(each)]
         if accept is None:
             chosen = _of_this_round(chosen)
-        after, done, refused = checked(analysis, chosen)
+        after, done, unfit = checked(analysis, chosen)
         if not done and accept is None:
             # What LibCST cannot carry out must not keep comments from being edited.
             after, done, _ = checked(
                 analysis, [each for each in analysis.findings if each.edits and not each.edits_code]
             )
-        waiting.extend(records(refused, analysis.places, number))
+        waiting.extend(records(unfit, analysis.places, number))
         if not done:
             break
         if number > MOST_ROUNDS + (not any(each.edits_code for each in done)):
@@ -303,8 +303,8 @@ def _rewrite(
             break
         analysis = analyse(current, path, rules, tier=tier, project=_renewed(project, path, current))
     settled = {record.code for record in applied if record.round > 1}
-    declined = records((*first.skipped, *for_humans), first.places, 1)
-    skipped = [*declined, *(each for each in waiting if each.code not in settled)]
+    skipped = [*records((*first.skipped, *for_humans), first.places, 1)]
+    skipped += (each for each in waiting if each.code not in settled)
     suppressed = [record(finding, first.places, 1) for finding, _ in first.suppressed]
     return Result(path, text, current, tuple(applied), tuple(in_order(skipped)), tuple(suppressed), findings=taken)
 
@@ -322,7 +322,7 @@ def checked(analysis: Analysis, chosen: Sequence[Finding]) -> tuple[str, list[Fi
     chosen = _with_needs(chosen)
     if not chosen:
         return analysis.places.text, [], []
-    refused: list[Skipped] = []
+    skipped: list[Skipped] = []
     try:
         after = apply(analysis, chosen)
     except CannotApplyError:
@@ -332,7 +332,7 @@ def checked(analysis: Analysis, chosen: Sequence[Finding]) -> tuple[str, list[Fi
                 apply(analysis, [*finding.needs, finding])
                 able.append(finding)
             except CannotApplyError as error:
-                refused.append(Skipped(finding.rule, finding.node, str(error)))
+                skipped.append(Skipped(finding.rule, finding.node, str(error)))
         chosen = _with_needs(able)
         after = apply(analysis, chosen)
     wrong = check.problem(analysis.places, chosen, after)
@@ -340,7 +340,7 @@ def checked(analysis: Analysis, chosen: Sequence[Finding]) -> tuple[str, list[Fi
         name, notebook = analysis.path or "<text>", cells(analysis.places.text)
         wrong = wrong if notebook is None else notebook.worded(wrong)
         raise RewriteError(f"{name}: left alone, the self-check failed: {wrong} ({_culprits(analysis, chosen)})")
-    return after, chosen, refused
+    return after, chosen, skipped
 
 
 def _culprits(analysis: Analysis, findings: Sequence[Finding]) -> str:

@@ -105,7 +105,7 @@ class Account:
     suppressions: tuple[Suppression, ...]
     used: Set[Mention]
     """What silenced something, or would have under a less exact `--tier`."""
-    declined: Mapping[Mention, Skipped]
+    skipped: Mapping[Mention, Skipped]
     """Where the rule has seen the opportunity, and leaves it alone of its own accord."""
     ran: Set[str]
     """Codes of the rules that had their say on this file."""
@@ -145,15 +145,15 @@ def account(
     known: Sequence[Suppression],
     places: Places,
     found: Sequence[Finding],
-    declined: Sequence[Skipped],
+    skipped: Sequence[Skipped],
     ran: Sequence[Rule],
 ) -> Account:
-    """What these comments did about what rules found and declined."""
+    """What these comments did about what rules found and skipped."""
     from autoaccel.rewriting import registry
 
     rules = {rule.code: rule for rule in (*registry.rules(), *ran)}
     used = {mention for each in found for mention in mentions(each, known, places)}
-    left = {mention: each for each in declined for mention in mentions(each, known, places)}
+    left = {mention: each for each in skipped for mention in mentions(each, known, places)}
     return Account(tuple(known), used, left, {rule.code for rule in ran}, tuple(rules.values()))
 
 

@@ -109,8 +109,8 @@ def _why(mention: Mention, account: Account, nothing: str) -> str | None:
     """Why a mention of rules is not used; None if it is, or if nobody can tell."""
     if mention in account.used or not account.did_run(mention):
         return None
-    declined = account.declined.get(mention)
-    return f"`{declined.rule.code}` is left alone here anyway: {declined.reason}" if declined else nothing
+    skipped = account.skipped.get(mention)
+    return f"`{skipped.rule.code}` is left alone here anyway: {skipped.reason}" if skipped else nothing
 
 
 def _is_bare(each: Suppression) -> bool:
