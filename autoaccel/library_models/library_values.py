@@ -106,6 +106,24 @@ _DTYPES = frozenset(
     """float16 float32 float64 bfloat16 half float double int8 int16 int32 int64 uint8 short int long bool complex64
     complex128 cfloat cdouble""".split()
 )
+_RESULTS = {
+    **dict.fromkeys((*RUNNING_TOTALS, "autoaccel.runtime.item", "autoaccel_runtime.item"), Kind.NUMBER),
+    **dict.fromkeys(("torch.cuda.device_count", "torch.cuda.current_device", "os.cpu_count"), Kind.NUMBER),
+    **{f"torch.{each}.is_available": Kind.BOOL for each in ("cuda", "backends.mps", "xpu")},
+    **{f"torch.cuda.{each}Tensor": Kind.TENSOR for each in "Float Long Double Int Byte Bool Half".split()},
+    "torch.accelerator.current_accelerator": Kind.DEVICE,
+}
+_RESULTS_OF = {
+    Kind.TENSOR: (
+        *("torch.nn.functional.", "torch.linalg.", "torch.fft.", "torch.special.", "torch.nn.utils.rnn."),
+        "torchvision.utils.make_grid",
+    ),
+    Kind.NONE: ("torchvision.utils.",),
+    Kind.OBJECT: ("torch.utils.data.", "torchvision.transforms."),
+    Kind.NUMBER: ("math.", "time."),
+    Kind.STRING: ("os.path.",),
+}
+"""By the beginnings of names; the first that fits."""
 _NUMPY_NUMBERS = frozenset(
     """float32 float64 float16 int32 int64 int8 int16 uint8 bool_ sqrt exp log sum mean std var min max prod argmax
     argmin dot size pi inf""".split()
@@ -233,7 +251,6 @@ def used_as(name: str, methods: set[str], *, called: bool, iterated: bool) -> Ki
 
 def called(name: str, node: ast.Call, script: Script) -> Values:
     """What calling an external name returns."""
-
     value = partial(made, node=node, script=script, name=name)
     constructed = class_kind(name)
     if constructed is not None and constructed != "TENSOR":
@@ -243,56 +260,35 @@ def called(name: str, node: ast.Call, script: Script) -> Values:
     if name == "torch.utils.data.random_split":
         parts = made(Kind.DATASET, node, script, name="torch.utils.data.Subset")
         return made(Kind.SEQUENCE, node, script, items=((None, parts),))
-    if name.startswith("torch.nn.functional."):
-        return value(Kind.TENSOR)
-    if name in RUNNING_TOTALS or name in ("autoaccel.runtime.item", "autoaccel_runtime.item"):
-        return value(Kind.NUMBER)
-    if name.startswith("torch.") and name.count(".") == 1:
-        last = name[6:]
-        if last in _NOT_TENSORS:
-            return value(Kind[_NOT_TENSORS[last]])
-        if last in _DTYPES:
-            return ANY
-        return value(Kind.TENSOR)
-    if re.match(r"^torch\.(cuda\.)?(Float|Long|Double|Int|Byte|Bool|Half)Tensor$", name):
-        return value(Kind.TENSOR)
-    if name.startswith(("torch.linalg.", "torch.fft.", "torch.special.")):
-        return value(Kind.TENSOR)
-    if name == "torch.nn.utils.rnn.pack_padded_sequence":
-        return value(Kind.TENSOR)
     if name == "torch.nn.utils.rnn.pad_packed_sequence":
         tensor = value(Kind.TENSOR)
         return made(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))
-    if name.startswith("torch.nn.utils.rnn."):
-        return value(Kind.TENSOR)
-    if name in ("torch.cuda.is_available", "torch.backends.mps.is_available", "torch.xpu.is_available"):
-        return value(Kind.BOOL)
-    if name == "torch.accelerator.current_accelerator":
-        return value(Kind.DEVICE)
-    if name in ("torch.cuda.device_count", "torch.cuda.current_device", "os.cpu_count"):
-        return value(Kind.NUMBER)
-    if name.startswith("torch.utils.data."):
-        return value(Kind.OBJECT)
-    if name.startswith("torchvision.transforms."):
-        return value(Kind.OBJECT)
-    if name.startswith("torchvision.utils."):
-        return value(Kind.TENSOR) if name.endswith("make_grid") else value(Kind.NONE)
-    if name.startswith("numpy."):
-        last = name.rsplit(".", 1)[-1]
-        if name.startswith("numpy.random.") and not node.args and not node.keywords:
-            return value(Kind.NUMBER)
-        if last in ("seed", "save", "savez", "default_rng", "RandomState", "isnan", "load", "allclose", "isscalar"):
-            return value(Kind.ARRAY) if last == "load" else value(Kind.OBJECT)
-        if last in _NUMPY_NUMBERS and not any(keyword.arg in ("axis", "keepdims") for keyword in node.keywords):
-            return ANY
-        return value(Kind.ARRAY)
     if name.startswith("builtins."):
         return _builtin(name[9:])
-    if name.startswith(("math.", "time.")):
-        return value(Kind.NUMBER)
-    if name.startswith("os.path."):
-        return value(Kind.STRING)
-    return ANY
+    kind = _array_kind(name, node) if name.startswith("numpy.") else _kind_of_call(name)
+    return ANY if kind is None else value(kind)
+
+
+@lru_cache(maxsize=4096)
+def _kind_of_call(name: str) -> Kind | None:
+    """What a function gives, to go by its name; None where that may be anything."""
+    if name in _RESULTS:
+        return _RESULTS[name]
+    if name.startswith("torch.") and name.count(".") == 1:
+        last = name[6:]
+        return None if last in _DTYPES else Kind[_NOT_TENSORS.get(last, "TENSOR")]
+    return next((kind for kind, beginnings in _RESULTS_OF.items() if name.startswith(beginnings)), None)
+
+
+def _array_kind(name: str, node: ast.Call) -> Kind | None:
+    """The same for NumPy, where the arguments decide between arrays and numbers."""
+    last = name.rsplit(".", 1)[-1]
+    if name.startswith("numpy.random.") and not node.args and not node.keywords:
+        return Kind.NUMBER
+    if last in ("seed", "save", "savez", "default_rng", "RandomState", "isnan", "allclose", "isscalar"):
+        return Kind.OBJECT
+    is_number = last in _NUMPY_NUMBERS and not any(keyword.arg in ("axis", "keepdims") for keyword in node.keywords)
+    return None if is_number else Kind.ARRAY
 
 
 def _is_called_later(script: Script, node: ast.AST) -> bool:
