@@ -55,16 +55,20 @@ def _is_bound_anew(script: Script, expression: ast.Name | ast.Attribute, stateme
     )
 
 
-def _mentioned(script: Script) -> Iterator[ast.Name | ast.Attribute]:
-    """Names and attributes that are passed to `.to(…)` or as `device=`."""
+def given_places(script: Script) -> Iterator[ast.expr]:
+    """What is passed as `device=` and to `.to(…)`, which may be a type as well."""
     for call in script.find(ast.Call):
-        candidates = [keyword.value for keyword in call.keywords if keyword.arg == "device"]
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "to" and call.args:
-            candidates.append(call.args[0])
-        for each in candidates:
-            if isinstance(each, ast.Name) or (isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name)):
-                if script.is_device(each) and not _on_host(script, each):
-                    yield each
+        yield from (keyword.value for keyword in call.keywords if keyword.arg == "device")
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "to":
+            yield from call.args[:1]
+
+
+def _mentioned(script: Script) -> Iterator[ast.Name | ast.Attribute]:
+    """The names and attributes among them that are devices."""
+    for each in given_places(script):
+        if isinstance(each, ast.Name) or (isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name)):
+            if script.is_device(each) and not _on_host(script, each):
+                yield each
 
 
 def _on_host(script: Script, expression: ast.expr) -> bool:

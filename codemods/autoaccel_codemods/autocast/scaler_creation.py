@@ -10,6 +10,7 @@ from autoaccel.analysis.definite_assignment import always_runs, is_bound, is_emp
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import position, walk_scope
+from autoaccel.pytorch.device_expressions import precedes
 from autoaccel.pytorch.training_steps import OptimizerStep, ScopeNode, TrainingStep
 from autoaccel_codemods.autocast import skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem
@@ -130,14 +131,8 @@ def _sites(step: TrainingStep, scope: ast.AST) -> list[ast.stmt]:
 
 
 def _reached(script: Script, statement: ast.stmt, later: ast.stmt) -> bool:
-    """Whether control that reaches `later` has passed `statement`: it precedes it in a block around it."""
-    block = script.block(statement)
-    current: ast.AST | None = later
-    while current is not None:
-        if isinstance(current, ast.stmt) and script.block(current) is block:
-            return block.index(statement) < block.index(current)
-        current = script.parent(current)
-    return False
+    """Whether control that reaches `later` has passed `statement`, and left it."""
+    return precedes(script, statement, later) and not script.inside(later, statement)
 
 
 def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str, ...]) -> ScalerCreation | None:

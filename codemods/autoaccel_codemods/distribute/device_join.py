@@ -12,6 +12,7 @@ from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore, Replace, literal
+from autoaccel.pytorch.device_expressions import given_places
 from autoaccel.pytorch.device_moves import device_move
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.compile.trained_models import TrainedModel
@@ -147,7 +148,7 @@ def _numbered(script: Script) -> tuple[Edit, ...]:
     """The edits of devices that are named by their number: `.cuda(0)`, `"cuda:0"`, `set_device(gpu)`."""
     named = [call.args[0] for call in _cuda_calls(script) if call.args and not _is_named_device(script, call.args[0])]
     named += [call.args[0] for call in script.calls("torch.cuda.set_device") if call.args]
-    named += [each for each in _given_places(script) if isinstance(each.value, int) or ":" in str(each.value)]
+    named += [each for each in _literal_places(script) if isinstance(each.value, int) or ":" in str(each.value)]
     places = [each for each in dict.fromkeys(named) if not _is_ranks_own(script, each)]
     return tuple(Replace(each, Code(f"{script.accel}.device({{0}})", (each,))) for each in places)
 
@@ -158,15 +159,11 @@ def _cuda_calls(script: Script) -> list[ast.Call]:
     return [call for call in calls if isinstance(call.func, ast.Attribute) and script.qualname(call.func) is None]
 
 
-def _given_places(script: Script) -> Iterator[ast.Constant]:
-    """What is given as a place to `.to(…)` and as `device=`, and is a literal."""
-    for call in script.find(ast.Call):
-        given = [each.value for each in call.keywords if each.arg == "device"]
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "to" and call.args:
-            given.append(call.args[0])
-        for each in given:
-            if isinstance(each, ast.Constant) and not isinstance(each.value, bool) and script.is_device(each):
-                yield each
+def _literal_places(script: Script) -> Iterator[ast.Constant]:
+    """What is given as a place, and is a literal."""
+    for each in given_places(script):
+        if isinstance(each, ast.Constant) and not isinstance(each.value, bool) and script.is_device(each):
+            yield each
 
 
 def _is_named_device(script: Script, expression: ast.expr) -> bool:
@@ -199,7 +196,7 @@ def _before_first_use(script: Script, models: list[TrainedModel]) -> Edit | None
 def _bare_uses(script: Script) -> list[ast.expr]:
     """Where a file uses the current CUDA device without a number, in source order."""
     calls: list[ast.expr] = [call for call in _cuda_calls(script) if not call.args and not call.keywords]
-    calls += [each for each in _given_places(script) if each.value == "cuda"]
+    calls += [each for each in _literal_places(script) if each.value == "cuda"]
     calls += [each for each in script.find(ast.Attribute) if _is_tensor_type(script, each)]
     return script.syntax_index.in_order(calls)
 
