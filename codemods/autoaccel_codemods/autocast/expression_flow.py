@@ -52,24 +52,10 @@ def follow(search: Search, low: Low) -> None:
             call_flow.argument(search, low, parent)
         case ast.Starred():
             search.pass_on(low, parent)
-        case ast.Tuple(elts=elements) | ast.List(elts=elements):
-            before = elements[: elements.index(node)]
-            fixed = not any(isinstance(each, ast.Starred) for each in (*before, node))
-            search.pass_on(low, parent, ("at", len(before)) if fixed else None)
-        case ast.Dict(keys=keys, values=values):
-            if node in values:
-                key = keys[values.index(node)]
-                named = isinstance(key, ast.Constant) and isinstance(key.value, int | str)
-                search.pass_on(low, parent, ("at", key.value) if named else None)  # type: ignore[union-attr]
-        case ast.BinOp(op=ast.MatMult()) if not low.auto:
-            search.sink(low, skip_reasons.PRODUCT_OUTSIDE)
-            search.pass_on(low, parent)
-        case ast.BinOp(left=left, right=right):
-            other = right if left is node else left
-            if script.kind(other) is Kind.ARRAY:
-                search.sink(low, skip_reasons.NUMPY_COMPUTES)
-            if not isinstance(parent.op, ast.Mod) or script.kind(left) is not Kind.STRING:
-                search.pass_on(low, parent)
+        case ast.Tuple() | ast.List() | ast.Dict():
+            _element(search, low, parent)
+        case ast.BinOp():
+            _operand(search, low, parent)
         case ast.UnaryOp(op=operator):
             if not isinstance(operator, ast.Not):
                 search.pass_on(low, parent)
@@ -91,12 +77,10 @@ def follow(search: Search, low: Low) -> None:
         case ast.Assign(targets=targets):
             for target in targets:
                 storage_flow.bind(search, low, target)
-        case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
-            if isinstance(parent, ast.AugAssign) and script.kind(target) is Kind.ARRAY:
-                search.sink(low, skip_reasons.NUMPY_COMPUTES)
-            if isinstance(parent, ast.AugAssign) and isinstance(parent.op, ast.MatMult) and not low.auto:
-                search.sink(low, skip_reasons.PRODUCT_OUTSIDE)
+        case ast.AnnAssign(target=target):
             storage_flow.bind(search, low, target)
+        case ast.AugAssign():
+            _added(search, low, parent)
         case ast.Return():
             call_flow.returned(search, low)
         case ast.Lambda():
@@ -112,6 +96,41 @@ def follow(search: Search, low: Low) -> None:
             storage_flow.bind(search, low, target)
         case _:  # tests, comparisons, messages, indices, statements of their own
             pass
+
+
+def _element(search: Search, low: Low, parent: ast.Tuple | ast.List | ast.Dict) -> None:
+    """An element of what is written out: at a place of its own, unless what is starred moves it."""
+    match parent:
+        case ast.Dict(keys=keys, values=values):
+            if low.node in values:
+                key = keys[values.index(low.node)]
+                named = isinstance(key, ast.Constant) and isinstance(key.value, int | str)
+                search.pass_on(low, parent, ("at", key.value) if named else None)  # type: ignore[union-attr]
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            before = elements[: elements.index(low.node)]
+            fixed = not any(isinstance(each, ast.Starred) for each in (*before, low.node))
+            search.pass_on(low, parent, ("at", len(before)) if fixed else None)
+
+
+def _operand(search: Search, low: Low, parent: ast.BinOp) -> None:
+    if isinstance(parent.op, ast.MatMult) and not low.auto:
+        search.sink(low, skip_reasons.PRODUCT_OUTSIDE)
+        search.pass_on(low, parent)
+        return
+    other = parent.right if parent.left is low.node else parent.left
+    if low.script.kind(other) is Kind.ARRAY:
+        search.sink(low, skip_reasons.NUMPY_COMPUTES)
+    if not isinstance(parent.op, ast.Mod) or low.script.kind(parent.left) is not Kind.STRING:
+        search.pass_on(low, parent)
+
+
+def _added(search: Search, low: Low, parent: ast.AugAssign) -> None:
+    """`total += out`, `out @= weights`."""
+    if low.script.kind(parent.target) is Kind.ARRAY:
+        search.sink(low, skip_reasons.NUMPY_COMPUTES)
+    if isinstance(parent.op, ast.MatMult) and not low.auto:
+        search.sink(low, skip_reasons.PRODUCT_OUTSIDE)
+    storage_flow.bind(search, low, parent.target)
 
 
 def _attribute(search: Search, low: Low, parent: ast.Attribute) -> None:

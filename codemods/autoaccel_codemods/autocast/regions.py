@@ -218,17 +218,12 @@ class _Planner:
                 open_region = self._sensitive(statement, open_region if adjacent else None)
                 continue
             if self._barrier(statement):
-                if (
-                    statement in self.slice.statements
-                    and Effect.FORWARD in effects(self.script, statement)
-                    and self._load(statement)
-                ):
-                    flush()
+                flush()
+                if self._load(statement):
                     run.append(statement)
                     self._reduce(statement)
-                    continue
-                flush()
-                open_region = None
+                else:
+                    open_region = None
                 continue
             if statement not in self.slice.statements:
                 if Effect.SENSITIVE in effects(self.script, statement):  # of a loss that no backward pass needs
@@ -273,6 +268,8 @@ class _Planner:
 
     def _load(self, statement: ast.stmt) -> bool:
         """`loss = model(next(batches))`: the batch is drawn before the region."""
+        if statement not in self.slice.statements or Effect.FORWARD not in effects(self.script, statement):
+            return False
         draws = [part for part in walk_scope(statement) if _draws(self.script, part)]
         if (
             len(draws) != 1
