@@ -13,7 +13,7 @@ from autoaccel.edits import AddImport, Code, Tier
 from autoaccel.library_models.tensor_operations import DRAWING, DRAWING_IN_PLACE, FILLING, ROUNDED
 from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel.pytorch.integers import integral
-from autoaccel.pytorch.tensor_type_aliases import changes_default, tensor_type
+from autoaccel.pytorch.tensor_type_aliases import tensor_type
 
 _FACTORIES = FILLING | ROUNDED | DRAWING
 FOLDING = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.eye"})
@@ -24,7 +24,6 @@ _FILLED = frozenset({"fill_", "zero_", "fill_diagonal_"})
 _CASTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "short", "byte", "bool"})
 _FUNCTIONS = frozenset(f"torch.{name}" for name in ("tril", "triu", *(RESHAPING - {"view", "t"})))
 _NO_LEAF = "the moved tensor is not the leaf that requires_grad makes"
-_LARGEST = 2**63  # within the range of whole numbers and of decimals
 _INTEGERS = frozenset(f"torch.{name}" for name in ("long", "int", "int64", "int32", "short", "int16", "uint8", "int8"))
 
 
@@ -248,20 +247,6 @@ def integral_range(script: Script, call: ast.Call) -> bool:
 def bounds(call: ast.Call) -> list[ast.expr]:
     """What `arange` is given: start, end and step, as far as they are."""
     return [*call.args, *(each.value for each in call.keywords if each.arg in ("start", "end", "step"))]
-
-
-def scalar(script: Script, made: Creation) -> ast.expr | None:
-    """The number of `torch.tensor(3.0)`, of a type that `torch.full` infers alike: Python literals only.
-
-    `torch.full` refuses numbers beyond the range of what they are written to, of which `torch.tensor` makes infinity.
-    """
-    if made.name != "torch.tensor" or len(made.call.args) != 1 or tensor_type(script, made.call.func) is not None:
-        return None
-    if any(each.arg != "dtype" for each in made.call.keywords) or changes_default(script):
-        return None
-    data = made.call.args[0]
-    value = None if isinstance(data, ast.BinOp) else number(data)
-    return data if value is not None and abs(value) < _LARGEST else None
 
 
 def number(expression: ast.expr) -> float | None:

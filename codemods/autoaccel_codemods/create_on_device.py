@@ -36,7 +36,7 @@ from autoaccel.edits import AddArguments, Code, Edit, Finding, RemoveStatement, 
 from autoaccel.pytorch.device_moves import DeviceMove, device_move, may_move_creation, moved_later
 from autoaccel.pytorch.integers import integral
 from autoaccel.pytorch.monkeypatching import intercepted, monkeypatched_in_text
-from autoaccel.pytorch.tensor_creation import FOLDING, Creation, creation, is_plain_variable, scalar
+from autoaccel.pytorch.tensor_creation import FOLDING, Creation, creation, is_plain_variable
 from autoaccel.pytorch.tensor_type_aliases import ChosenType, changes_default, chosen_type, tensor_type
 from autoaccel.pytorch.whole_number_casts import undefined_cast
 from autoaccel.rewriting.rule import Rule
@@ -105,7 +105,6 @@ def _patched(script: Script, made: Creation, moved: DeviceMove) -> str | None:
     method = moved.call.func.attr if isinstance(moved.call.func, ast.Attribute) else ""
     names = [made.name, f"torch.Tensor.{method}"]
     try:
-        names += [] if scalar(script, made) is None else ["torch.full"]
         return intercepted(script) or monkeypatched_in_text(script, names)
     except Incomplete as incomplete:
         return str(incomplete)
@@ -230,14 +229,8 @@ def _edits(script: Script, made: Creation, moved: DeviceMove, statement: ast.stm
 
 
 def _with_arguments(script: Script, made: Creation, arguments: list[tuple[str, Code]]) -> Iterator[Edit]:
-    """The factory with these keywords; data becomes a fill, a legacy type a dtype."""
-    legacy, number = tensor_type(script, made.call.func), scalar(script, made)
-    if number is not None:
-        full, imports = script.spell("torch.full", made.call.func)
-        given = [(each.arg or "", Code("{0}", (each.value,))) for each in made.call.keywords]
-        yield from imports
-        yield Replace(made.call, _call(full, [("", Code("()")), ("", Code("{0}", (number,))), *given, *arguments]))
-        return
+    """The factory with these keywords; a legacy type becomes a dtype."""
+    legacy = tensor_type(script, made.call.func)
     if legacy is not None:
         function, imports = script.spell("torch.tensor", made.call.func)
         dtype, more = script.spell(legacy.dtype, made.call.func)
