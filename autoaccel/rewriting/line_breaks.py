@@ -67,15 +67,16 @@ def _crowded(tree: ast.Module) -> set[int]:
 
 
 def _with_comments_in_line(before: Places, after: Places) -> str:
-    """The text with comments at the end of lines in the columns that they were in, where there is room for it."""
+    """The text with comments at the end of lines in the columns that they were in, or, where the code is longer now,
+    two blanks behind it."""
     lines = raw_lines(after.text)
     was = {text: column for (_, column), text in before.comments.items()}
     counts = Counter(before.comments.values()) + Counter(after.comments.values())
     for (line, column), text in after.comments.items():
         code = lines[line - 1][:column].rstrip()
         aligned = counts[text] == 2 and text in was and was[text] != column
-        if aligned and code and len(code) + 2 <= was[text] and column - len(code) > 2:
-            lines[line - 1] = code.ljust(was[text]) + lines[line - 1][column:]
+        if aligned and code and column - len(code) > 2:
+            lines[line - 1] = code.ljust(max(was[text], len(code) + 2)) + lines[line - 1][column:]
     return "".join(lines)
 
 

@@ -186,8 +186,8 @@ def test_blank_lines_around_new_functions() -> None:
     assert laid_out(places(outer), inner) == inner
 
 
-@pytest.mark.parametrize(("gap", "kept"), [(20, 10), (11, 11), (2, 2)])
-def test_comments_keep_their_columns_where_there_is_room(gap: int, kept: int) -> None:
+@pytest.mark.parametrize(("gap", "kept"), [(20, 10), (12, 2), (11, 2), (8, 2), (2, 2), (1, 1)])
+def test_comments_keep_their_columns_or_two_blanks(gap: int, kept: int) -> None:
     before, after = "optimizer = Adam(p)", "optimizer = opt.wrap(Adam(p))"
     text = f"{before}{' ' * gap}# the optimizer\n"
     expected = f"{after}{' ' * kept}# the optimizer\n"
