@@ -35,6 +35,9 @@ from autoaccel.rewriting.layout import Layout, Statement, UnfaithfulError
 from autoaccel.rewriting.places import Places, Position
 from autoaccel.rewriting.plan import anchors, arguments_of, codes
 
+# What has parentheses for its own sake: not needed by a call or a name in its place.
+_LOOSE = cst.BinaryOperation | cst.BooleanOperation | cst.Comparison | cst.IfExp | cst.NamedExpr | cst.UnaryOperation
+
 
 def apply(places: Places, findings: Sequence[Finding]) -> str:
     """The text with the edits of these findings, which a plan has found to fit together. Raises `CannotApplyError`."""
@@ -260,7 +263,7 @@ class _Transformer(cst.CSTTransformer):
         new = self._fragments.expression(code, self.filled(code, finding))
         own = 1 if original.lpar and isinstance(original, cst.Tuple | cst.GeneratorExp) else 0
         outer_left, outer_right = original.lpar[: len(original.lpar) - own], original.rpar[own:]
-        if isinstance(original, cst.BinaryOperation) and isinstance(new, cst.Call) and self._is_apart(node, original):
+        if isinstance(original, _LOOSE) and isinstance(new, cst.Call | cst.Name) and self._is_apart(node, original):
             return new
         if outer_left:
             # The parentheses around the old expression stay, with the line breaks and comments in them.

@@ -289,9 +289,13 @@ class _Planner:
         if any(isinstance(part, ast.Call) and is_sensitive(self.script, part) for part in walk_scope(backward.loss)):
             self._sensitive(backward.statement, region)
             return
-        name = self.names.choose(backward.statement, "loss", "total_loss", "batch_loss")
+        match backward.loss:
+            case ast.NamedExpr(target=target, value=expression):  # has its name already
+                name = target.id
+            case expression:
+                name = self.names.choose(backward.statement, "loss", "total_loss", "batch_loss")
         self.found.losses[backward] = name
-        self._add(backward.statement, [Hoist(backward.loss, name)], region)
+        self._add(backward.statement, [Hoist(expression, name)], region)
 
     def _add(self, statement: ast.stmt, hoists: list[Hoist], region: Region | None) -> Region | None:
         if not hoists:

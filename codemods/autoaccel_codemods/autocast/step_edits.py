@@ -111,7 +111,7 @@ def _region(script: Script, region: Region, found: Regions, *, float16: bool) ->
         body = tail.text.replace("\n", "\n    ")
         yield InsertBefore(region.before, Code(f"{header.text}:\n    {body}", tail.holes), below_comments=True)
     for hoist in region.hoists:
-        if all(hoist.expression is not backward.loss for backward in found.losses):
+        if hoist.name not in found.losses.values():
             is_cast = hoist.expression in found.float32_casts
             yield Replace(hoist.expression, Code(f"{hoist.name}.float()" if is_cast else hoist.name))
 
