@@ -54,8 +54,9 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         given = {keyword.arg for keyword in call.keywords}
         if None in given or any(isinstance(each, ast.Starred) for each in call.args):
             yield RULE.skip(call, "its arguments are not visible here")
-        elif given & _CHOICES:
-            continue
+        elif chosen := [each.arg for each in call.keywords if each.arg in _CHOICES]:
+            if chosen != ["fused"]:
+                yield RULE.skip(call, f"the script chooses its implementation by {chosen[0]}=")
         elif problem is not None:
             yield RULE.skip(call, problem)
         else:

@@ -160,8 +160,11 @@ def steps_of_unseen_models(script: Script) -> Iterator[tuple[ast.Call, str]]:
     """Backward passes of this file whose step runs models, none of which is seen to be made; and why not."""
     for step in training_steps(script):
         forwards = step.forwards
-        trains = step.backwards and step.optimizer_steps and forwards
-        if not trains or any(_in_model(script, each) for each in step.scopes):
+        if not step.backwards or not step.optimizer_steps or any(_in_model(script, each) for each in step.scopes):
+            continue
+        if not forwards:
+            yield step.backwards[0].call, "the training step runs no model that is seen"
+            continue
             continue
         called = [(file, call) for file, call, _ in _forwards_from(script, step.scopes)]
         if any(True for file, call in called for _ in _made_at(file, call.func, set())):
