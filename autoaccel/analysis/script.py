@@ -376,11 +376,15 @@ class Script:
     # -- the whole file
 
     @cached_property
+    def deterministic_algorithms(self) -> bool:
+        """Whether the script asks for deterministic algorithms everywhere: then only exact rewrites are welcome."""
+        calls = self.calls("torch.use_deterministic_algorithms")
+        return any(not (call.args and is_constant(call.args[0], False)) for call in calls)
+
+    @cached_property
     def deterministic(self) -> bool:
-        """Whether the script asks for deterministic algorithms: then only exact rewrites are welcome."""
-        for call in self.calls("torch.use_deterministic_algorithms"):
-            if call.args and is_constant(call.args[0], False):
-                continue
+        """Whether the script asks for the same results in each run: of all algorithms, or of cuDNN's."""
+        if self.deterministic_algorithms:
             return True
         for target in self.syntax_index.stored("deterministic"):
             match self.parent(target):

@@ -48,6 +48,9 @@ class Rule:
     """Of what can bind a script, what the rule makes shorter; what it is made for first."""
     on_request: bool = field(default=False, kw_only=True)
     """Applied only where it is selected by code or name, as all rules of tier opt-in are."""
+    repeatable: bool = field(default=False, kw_only=True)
+    """Whether what it changes is the same in each run where `torch.backends.cudnn.deterministic` is set: there, nothing
+    of it is decided by measured time. So scripts that set this get it, though it is not exact."""
     command: str = field(default="", kw_only=True)
     """The command that selects it, where it has one of its own: `distribute`."""
     order: int = field(default=95, kw_only=True)

@@ -94,6 +94,23 @@ def test_deterministic_scripts_get_exact_rewrites_only() -> None:
     assert record.message == "the script asks for deterministic algorithms, and this is numerics, not exact"
 
 
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("torch.backends.cudnn.deterministic = True", ["AA001"]),
+        ("torch.backends.cudnn.deterministic = False", []),
+        ("torch.use_deterministic_algorithms(True)", ["AA001", "AA002"]),
+        ("torch.backends.cudnn.deterministic = torch.use_deterministic_algorithms(True)", ["AA001", "AA002"]),
+    ],
+)
+def test_what_is_the_same_in_each_run_stays_where_cudnn_has_to_be(setting: str, expected: list[str]) -> None:
+    rules = [renaming("f", "g", "AA001", Tier.NUMERICS), renaming("p", "q", "AA002", Tier.NUMERICS)]
+    rules[1].repeatable = True
+    result = engine.rewrite(f"import torch\n{setting}\nf(1)\np(2)\n", None, rules)
+    assert [record.code for record in result.skipped] == expected
+    assert not engine.rewrite(f"{setting}\np(2)\n", None, rules, tier=Tier.EXACT).applied
+
+
 def test_accept() -> None:
     result = engine.rewrite("f(1)\nf(2)\n", None, [renaming("f", "g")], accept=lambda found: found.node.lineno == 2)  # type: ignore[attr-defined]
     assert result.after == "f(1)\ng(2)\n"

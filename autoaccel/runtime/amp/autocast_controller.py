@@ -203,8 +203,8 @@ class AutocastController:
             return
         if reason:
             known = [other.verdict for other in self._phases.values() if other.verdict is not None]
-            # ranks on CPUs are as likely slower as faster
-            worth = known[-1] if known else not (self._place.type == "cpu" and is_distributed())
+            # CPUs are as likely slower as faster
+            worth = known[-1] if known else not (self._place.type == "cpu" and _runs_agree())
             self._decide(phase, worth, f"untried: {reason}")
             return
         phase.tried = True
@@ -253,7 +253,7 @@ class AutocastController:
         self._note(phase, self._low if worth else None, f"{self._low_name} {reason}")
 
     def _recall(self, phase: _Phase) -> None:
-        match decision_cache.recall("amp", *self._facts(phase)) if not is_distributed() else None:
+        match decision_cache.recall("amp", *self._facts(phase)) if not _runs_agree() else None:
             case {"low": False, "why": str() as why}:
                 phase.verdict = False
                 self._note(phase, None, f"{why}, in an earlier run")
@@ -378,10 +378,18 @@ def _speedup(worth: bool, ratio: float | None, steps: int) -> str:
     return f"{ratio:.2f}x as fast as float32 over {steps} steps{unsure}"
 
 
+def _runs_agree() -> bool:
+    """Whether several runs have to decide alike, as they would not by what they measure: ranks that train together, and
+    those of a script that asks for the same results in each."""
+    return is_distributed() or torch.backends.cudnn.deterministic or torch.are_deterministic_algorithms_enabled()
+
+
 def _untried_reason() -> str:
-    """Why nothing is tried: processes that train together must agree, and compiled code would be compiled again."""
+    """Why nothing is tried: runs must agree, and compiled code would be compiled again."""
     if is_distributed():
         return "all processes of a distributed run do the same"
+    if _runs_agree():
+        return "the script asks for the same results in each run"
     if program_state.is_anything_compiled():
         return "what is compiled is not compiled twice to try"
     return ""

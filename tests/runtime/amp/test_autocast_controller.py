@@ -430,9 +430,38 @@ def test_at_once(script: Script, monkeypatch: pytest.MonkeyPatch, name: str) -> 
     assert autocast_controller.settled()
 
 
-def test_ranks_on_cpus_stay_in_float32_for_they_cannot_try(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+def agree(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    """Several runs have to do the same."""
+    if why == "ranks":
+        monkeypatch.setenv("WORLD_SIZE", "2")
+    elif why == "cudnn":
+        monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    else:
+        monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: True)
+
+
+AGREEING = pytest.mark.parametrize("why", ["ranks", "cudnn", "algorithms"])
+
+
+@AGREEING
+def test_on_a_device_runs_that_agree_take_what_it_has_untried(monkeypatch: pytest.MonkeyPatch, why: str) -> None:
+    agree(monkeypatch, why)
+    monkeypatch.setattr(program_state, "float16_in_any_region", lambda kind: "")
+    monkeypatch.setattr(devices, "hardware_name", lambda place: "some device")
+    trial: Any = Scripted([USUAL, LOW, USUAL, LOW], TrialState.REJECTED)
+    gate = autocast_controller.AutocastController(
+        torch.device("cuda"), precision.by_capability(8, 0), lambda place: trial
+    )
+    assert [gate.dtype(sys._getframe()) for _ in range(6)] == [torch.bfloat16] * 6
+    assert gate.settled()
+
+
+@AGREEING
+def test_runs_that_agree_on_cpus_stay_in_float32_for_they_cannot_try(
+    script: Script, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
     script([USUAL] * 10)
-    monkeypatch.setenv("WORLD_SIZE", "2")
+    agree(monkeypatch, why)
     for _ in range(3):
         with accel.autocast("cpu"):
             assert state() is None
@@ -547,7 +576,10 @@ def test_the_second_run_starts_as_the_first_one_ended(
     assert len(lines) == 3
 
 
-def test_ranks_do_not_ask_their_memories(script: Script, memory: None, monkeypatch: pytest.MonkeyPatch) -> None:
+@AGREEING
+def test_runs_that_agree_do_not_ask_their_memories(
+    script: Script, memory: None, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
     script([], TrialState.ADOPTED)
 
     def region() -> torch.dtype | None:
@@ -556,7 +588,7 @@ def test_ranks_do_not_ask_their_memories(script: Script, memory: None, monkeypat
 
     region()
     forget(monkeypatch)
-    monkeypatch.setenv("WORLD_SIZE", "2")
+    agree(monkeypatch, why)
     assert region() is None
 
 
