@@ -11,6 +11,7 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from autoaccel.measure.observing.randomness import host_streams
+from autoaccel.runtime.loading.torch_iterators import WorkerEpoch, generators_of
 
 
 class FetchedAhead:
@@ -26,16 +27,28 @@ class FetchedAhead:
         return getattr(self._loader, name)
 
     def __iter__(self) -> Iterator[Any]:
-        batches = iter(self._loader)
+        batches = iter(self._loader)  # which draws a seed at once, not when the first batch is asked for
+        if isinstance(self._loader, DataLoader):
+            batches = WorkerEpoch(batches, generators_of(self._loader))
+        return self._early(batches)
+
+    def _early(self, batches: Iterator[Any]) -> Iterator[Any]:
         draws = [not isinstance(self._loader, DataLoader)]  # by fetch; the first one starts the order
         waiting: list[Any] = []
-        while True:
-            before = host_streams()
-            try:
-                waiting.append(next(batches))
-            except StopIteration:
-                break
-            draws.append(len(draws) > 1 and before != host_streams())
-            if any(draws) or len(draws) < 3 or len(waiting) > 1:
+        ended = False
+        try:
+            while True:
+                before = host_streams()
+                try:
+                    waiting.append(next(batches))
+                except StopIteration:
+                    break
+                draws.append(len(draws) > 1 and before != host_streams())
+                if any(draws) or len(draws) < 3 or len(waiting) > 1:
+                    yield waiting.pop(0)
+            while waiting:
                 yield waiting.pop(0)
-        yield from waiting
+            ended = True
+        finally:
+            if isinstance(batches, WorkerEpoch) and not ended:  # as the runtime leaves generators of the script's own
+                batches.left(len(waiting))

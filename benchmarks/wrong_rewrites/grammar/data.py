@@ -262,6 +262,8 @@ def loop(builder: Builder, key: str, inputs: str) -> Loop:
         "wrapped",
         "generator",
         "islice",
+        "endless",
+        "next of endless",
     )
     items = {"pair": "x, y", "dict": "batch", "index": "x, y, index"}[form]
     unpack: list[str] = []
@@ -302,13 +304,18 @@ def loop(builder: Builder, key: str, inputs: str) -> Loop:
                 "progress", "def progress(iterable, desc=''):\n    for each in iterable:\n        yield each"
             )
             header = f'for {items} in progress($loader, desc="train"):'
-        case "generator":
+        case "generator" | "endless" | "next of endless":
             builder.program.define(
                 "endless",
                 "def endless(loader):\n    while True:\n        for batch in loader:\n            yield batch",
             )
-            before = ["batches = endless($loader)"]
-            header = f"for step, {items if whole or ',' not in items else f'({items})'} in zip(range(3), batches):"
+            if sort == "next of endless":
+                header, unpack = "for step in range(4):", [f"{items} = next(batches)", *unpack]
+            else:
+                iterated = "batches" if sort == "generator" else "endless($loader)"
+                target = items if whole or "," not in items else f"({items})"
+                header = f"for step, {target} in zip(range(3), {iterated}):"
+            before = ["batches = endless($loader)"] if sort != "endless" else []
         case "islice":
             header = f"for {items} in itertools.islice($loader, 2):"
         case _:
