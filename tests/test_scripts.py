@@ -130,7 +130,7 @@ def test_trains_in_lower_precision(name: str, training: Training) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mnist", "dcgan", "trainer", "seq2seq", "project/main"])
+@pytest.mark.parametrize("name", ["mnist", "dcgan", "trainer", "seq2seq", "semi_supervised", "project/main"])
 def test_trains_the_same_with_workers(name: str, training: Training) -> None:
     before = training.before(name)
     after = training.after(name, {"AUTOACCEL_DISABLE": "amp", "AUTOACCEL_NUM_WORKERS": "1"})

@@ -132,7 +132,8 @@ def _external_call(script: Script, name: str, node: ast.Call) -> Values:
             return ANY
         return made(Kind.ITERATOR, node, script, how="pass", items=((None, possible(wrapped)),))
     if name == "builtins.next" and first is not None:
-        iterated = (any_item(value) if value.how in ("iter", "pass") else Values({value}) for value in possible(first))
+        iterators = (value for value in possible(first) if value.kind is not Kind.NONE)  # `batches = None` at first
+        iterated = (any_item(value) if value.how in ("iter", "pass") else Values({value}) for value in iterators)
         return union(element(each, node, script) for each in iterated)
     if name in ("builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed"):
         elements = element(possible(first), node, script) if first is not None else NOTHING

@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
 
-def wrapped_argument(script: Script, call: ast.Call, *, again: bool = False) -> ast.expr | None:
+def wrapped_argument(script: Script, call: ast.Call, *, again: bool = False, endless: bool = False) -> ast.expr | None:
     """The argument whose items, and nothing else, a call gives one by one; None where it may give something else.
 
-    `again`: only if what the call gives can be iterated from its beginning more than once.
+    `again`: only if what the call gives can be iterated from its beginning more than once. `endless`: generators that
+    begin anew at the end, too.
     """
     found: dict[ast.expr, None] = {}
     for callee in script.inference.possible(call.func):
-        argument = _wrapped(script, call, callee, again=again)
+        argument = _wrapped(script, call, callee, again=again, endless=endless)
         if argument is None:
             return None
         found[argument] = None
@@ -45,7 +46,8 @@ def iterables(values: Values) -> Values:
 
 def _iterable(value: Value) -> Values:
     if value.cls is not None and value.script is not None and isinstance(value.node, ast.Call):
-        argument = _wrapped(value.script, value.node, Value(Kind.CLASS, value.cls.node, cls=value.cls), again=True)
+        cls = Value(Kind.CLASS, value.cls.node, cls=value.cls)
+        argument = _wrapped(value.script, value.node, cls, again=True, endless=False)
         if argument is not None:
             return passed_on(value.script, value.node, argument)
     return Values({value})
@@ -56,13 +58,13 @@ def passed_on(script: Script, call: ast.Call, argument: ast.expr) -> Values:
     return made(Kind.ITERATOR, call, script, how="pass", items=((None, script.inference.possible(argument)),))
 
 
-def _wrapped(script: Script, call: ast.Call, callee: Value, *, again: bool) -> ast.expr | None:
+def _wrapped(script: Script, call: ast.Call, callee: Value, *, again: bool, endless: bool) -> ast.expr | None:
     node, file = callee.node, callee.script
     match callee.kind:
         case Kind.EXTERNAL if is_loop_wrapper(callee.name):
             return call.args[0] if call.args else given_as(call, "iterable")
         case Kind.FUNCTION if isinstance(node, ast.FunctionDef) and file is not None and not node.decorator_list:
-            parameter = (None if again else _yielded(file, node, endless=False)) or _returned(file, node, again=again)
+            parameter = (None if again else _yielded(file, node, endless=endless)) or _returned(file, node, again=again)
             if parameter is None:
                 return None
             return bind_argument(node, call, parameter, bound=is_bound(file, node, script, call))
@@ -76,16 +78,20 @@ def _wrapped(script: Script, call: ast.Call, callee: Value, *, again: bool) -> a
 @once
 def _yielded(script: Script, function: ast.FunctionDef, *, endless: bool) -> str | None:
     """The parameter of a generator that does nothing but yield the items of it."""
-    yields = [*script.in_scope(function, ast.Yield)]
-    if len(yields) != 1 or any(True for _ in script.in_scope(function, ast.YieldFrom)):
+    source: ast.expr | None = None
+    match [*script.in_scope(function, ast.Yield)], [*script.in_scope(function, ast.YieldFrom)]:
+        case [handed], []:
+            loop = _loop_of(script, handed)
+            place: ast.AST | None = loop
+            if loop is not None and isinstance(loop.iter, ast.Name | ast.Call):
+                source = _items(script, loop)
+        case [], [ast.YieldFrom(value=source) as place] if isinstance(script.parent(place), ast.Expr):
+            pass
+        case _:
+            return None
+    if not isinstance(source, ast.Name) or not _is_parameter(script, function, source, {source}) or place is None:
         return None
-    loop = _loop_of(script, yields[0])
-    if loop is None or not isinstance(loop.iter, ast.Name | ast.Call):
-        return None
-    source = _items(script, loop)
-    if not isinstance(source, ast.Name) or not _is_parameter(script, function, source, {source}):
-        return None
-    repeated = script.loops(loop)
+    repeated = script.loops(place)
     forever = endless and all(isinstance(each, ast.While) for each in repeated)
     return source.id if forever or not repeated else None
 

@@ -33,6 +33,7 @@ Autograd:
 
 Data:
     loader_loops         loops over loaders, the parts of their batches, where these are moved
+    kept_iterators       iterators over loaders whose batches `next` takes
     loader_calls         `DataLoader(…)`: arguments, who iterates it and how often
     loader_inputs        what the batches of a loader are made from
     changing_calls       calls and assignments that may change an object

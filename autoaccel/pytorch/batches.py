@@ -21,8 +21,9 @@ from autoaccel.pytorch.changing_calls import (
     is_library,
     writes_to_input,
 )
+from autoaccel.pytorch.kept_iterators import batch_sources
 from autoaccel.pytorch.loader_calls import loader_calls
-from autoaccel.pytorch.loader_loops import BatchTransfer, loader_loops
+from autoaccel.pytorch.loader_loops import BatchTransfer
 from autoaccel.pytorch.tensor_type_aliases import chosen_type, tensor_type
 
 _ELSEWHERE = ("cpu", "mps")
@@ -117,18 +118,20 @@ def own_to_method(script: Script, transfer: BatchTransfer) -> str | None:
     whole = not transfer.path and transfer.derived is None
     loaders = [
         made
-        for loop in loader_loops(transfer.site_script)
-        if loop.node is transfer.site
-        for file, call in transfer.site_script.creations(loop.loader)
+        for source in batch_sources(transfer.site_script)
+        if transfer.site in source.sites
+        for loader in source.loaders
+        for file, call in transfer.site_script.creations(loader)
         for made in loader_calls(file)
         if made.call is call
         for collate in [made.settings.get("collate_fn")]
         if collate is None or not _gives_objects(file, collate, transfer.path)
     ]
     known = sum(
-        len(loop.node.body) > 0 and len(transfer.site_script.creations(loop.loader))
-        for loop in loader_loops(transfer.site_script)
-        if loop.node is transfer.site
+        len(transfer.site_script.creations(loader))
+        for source in batch_sources(transfer.site_script)
+        if transfer.site in source.sites
+        for loader in source.loaders
     )
     if len(loaders) < known:
         return reason

@@ -137,6 +137,30 @@ def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
     return None
 
 
+def drawn_by_next(script: Script, loader: ast.expr) -> str | None:
+    """Why the batches of an iterator that is kept for `next` cannot be made before it is asked for them: other code may
+    run between any two of them."""
+    changed = "its dataset, order or collation may be changed while it is read"
+    known = {
+        call: (file, made)
+        for file, call in script.creations(loader)
+        for made in loader_calls(file)
+        if made.call is call
+    }
+    if not known or any(value.node not in known for value in script.values(loader) if value.kind is not Kind.NONE):
+        return changed
+    for call, (file, made) in known.items():
+        state = loader_state(file, made)
+        if (reason := state.trained()) is not None:
+            return reason
+        if "generator" in made.settings or shares_generator(file):
+            return "the generator of its order may be drawn from or asked beside it"
+        for where, node in (*state.changes, *state.readings):
+            if where.function(node) not in state.inputs.code and runs_after(where, node, file, call):
+                return changed
+    return None
+
+
 def _changes_by_name(script: Script, node: ast.AST) -> bool:
     """Whether a place changes what is called a dataset or a sampler, of a loader that is made out of sight."""
     match node:

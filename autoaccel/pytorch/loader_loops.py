@@ -41,6 +41,16 @@ class LoaderLoop:
     prefetched: bool
     through: tuple[Definition, ...] = ()
 
+    @property
+    def sites(self) -> tuple[ast.For, ...]:
+        """Where its batches come from, in the words of a `BatchTransfer`."""
+        return (self.node,)
+
+    @property
+    def loaders(self) -> tuple[ast.expr, ...]:
+        """The places where its loader stands."""
+        return (self.loader,)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchTransfer:
@@ -79,10 +89,21 @@ def loader_loops(script: Script) -> Iterator[LoaderLoop]:
 
 
 @once_all
+def endless_loops(script: Script) -> Iterator[LoaderLoop]:
+    """The loops that a generator of the script gives the batches of a loader, pass after pass: `cycle(loader)`."""
+    known = {loop.node for loop in loader_loops(script)}
+    for node in script.find(ast.For):
+        if node not in known:
+            for leaf in _leaves(script, _Leaf(node.iter, node.target, endless=True)):
+                if script.values(leaf.iterable).kinds == {Kind.LOADER}:
+                    yield LoaderLoop(node, leaf.iterable, leaf.target, True, leaf.prefetched, leaf.through)
+
+
+@once_all
 def loops_of_unknown(script: Script) -> Iterator[tuple[ast.For, ast.expr]]:
     """The loops, with what they iterate, that move what they get to a device, or train with what is called data, and of
     which nothing shows that they are over a loader."""
-    known = {loop.node for loop in loader_loops(script)}
+    known = {loop.node for loop in (*loader_loops(script), *endless_loops(script))}
     for node in script.find(ast.For):
         if node in known or not (_moves_elements(script, node) or _trains_with_data(script, node)):
             continue
@@ -129,6 +150,8 @@ class _Leaf:
     target: ast.expr
     prefetched: bool = False
     through: tuple[Definition, ...] = ()
+    endless: bool = False
+    """Whether generators are looked into that go over what they are given again and again."""
 
 
 def _leaves(script: Script, leaf: _Leaf) -> Iterator[_Leaf]:
@@ -155,17 +178,22 @@ def _inside(script: Script, leaf: _Leaf, call: ast.Call) -> list[_Leaf] | None:
     if name == "builtins.zip":
         parts = ((each, _element(leaf.target, index)) for index, each in enumerate(call.args))
         return [replace(leaf, iterable=each, target=part) for each, part in parts if part is not None]
-    prefetched = script.runtime_name(call.func) in _PREFETCHED
+    prefetched = looks_prefetched(script, call)
     if name == "builtins.enumerate" or prefetched:
         wrapped = call.args[0] if call.args else given_as(call, "iterable")
     else:
-        wrapped = wrapped_argument(script, call, again=bool(leaf.through))
+        wrapped = wrapped_argument(script, call, again=bool(leaf.through), endless=leaf.endless)
     if wrapped is None or isinstance(wrapped, ast.Starred):
         return None
     target = _element(leaf.target, 1) if name == "builtins.enumerate" else leaf.target
     if target is None:
         return []
     return [replace(leaf, iterable=wrapped, target=target, prefetched=leaf.prefetched or prefetched)]
+
+
+def looks_prefetched(script: Script, expression: ast.expr) -> bool:
+    """`accel.prefetch(loader)`, `accel.in_memory(loader)`"""
+    return isinstance(expression, ast.Call) and script.runtime_name(expression.func) in _PREFETCHED
 
 
 def _named(script: Script, leaf: _Leaf, name: ast.Name) -> list[_Leaf] | None:

@@ -28,6 +28,7 @@ def wrapped(text: str, *, again: bool = False) -> str | None:
     ("text", "argument"),
     [
         ("def f(a):\n    for x in a:\n        yield x\nf(first)\n", "first"),
+        ("def f(n, a):\n    print(n)\n    yield from a\nf(1, first)\n", "first"),
         ("def f(a):\n    for i, x in enumerate(a, 1):\n        yield x\n        print(i, len(a))\nf(first)\n", "first"),
         ("def f(n, a):\n    for x in a:\n        print(n)\n        yield x\nf(1, a=second)\n", "second"),
         (LOG.format(body="for x in items:\n            yield x") + "log.every(first, 3)\n", "first"),
@@ -52,6 +53,10 @@ def test_what_is_handed_on(text: str, argument: str) -> None:
         "def f(a):\n    for x in a:\n        print(x)\n        yield x\nf(first)\n",
         "def f(a):\n    for x in a:\n        yield x\n        x.zero_()\nf(first)\n",
         "def f(a):\n    for x in a:\n        y = yield x\nf(first)\n",
+        "def f(a):\n    y = yield from a\nf(first)\n",
+        "def f(a):\n    yield from a\n    yield from a\nf(first)\n",
+        "def f(a):\n    for _ in range(2):\n        yield from a\nf(first)\n",
+        "def f(a):\n    while True:\n        yield from a\nf(first)\n",
         "def f(a):\n    for x in a:\n        x = g(x)\n        yield x\nf(first)\n",
         "def f(a):\n    for x in a:\n        yield x\n        yield x\nf(first)\n",
         "def f(a):\n    for x in a:\n        for _ in range(2):\n            yield x\nf(first)\n",

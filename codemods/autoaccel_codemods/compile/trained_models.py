@@ -165,7 +165,6 @@ def steps_of_unseen_models(script: Script) -> Iterator[tuple[ast.Call, str]]:
         if not forwards:
             yield step.backwards[0].call, "the training step runs no model that is seen"
             continue
-            continue
         called = [(file, call) for file, call, _ in _forwards_from(script, step.scopes)]
         if any(True for file, call in called for _ in _made_at(file, call.func, set())):
             continue

@@ -17,6 +17,7 @@ Only what the loop itself moves is moved ahead. Left alone:
 - iterators that are resumed after a `break`, endless streams, batches that `itertools.cycle` keeps;
 - a device that is only known inside the loop, or after the iterator was made (`bar = tqdm(loader)`);
 - iterators with a name that something else reads as well;
+- iterators for `next` (`batches = iter(loader)`), where samples or their order are changed once there is one;
 - scripts that capture CUDA graphs themselves;
 - objects with a `to()` of their own.
 
@@ -39,14 +40,9 @@ from autoaccel.edits import Code, Finding, Replace, Skipped, Tier, literal
 from autoaccel.pytorch import cuda_graphs, device_expressions
 from autoaccel.pytorch.batches import device_of, own_to_method
 from autoaccel.pytorch.host_writes import changed_after
-from autoaccel.pytorch.loader_changes import drawn_beside
-from autoaccel.pytorch.loader_loops import (
-    BatchTransfer,
-    LoaderLoop,
-    loader_loops,
-    loops_of_unknown,
-    transfers,
-)
+from autoaccel.pytorch.kept_iterators import BatchSource, KeptIterator, batch_sources, kept_iterators
+from autoaccel.pytorch.loader_changes import drawn_beside, drawn_by_next
+from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop, looks_prefetched, loops_of_unknown, transfers
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.prefetch import in_memory
 from autoaccel_codemods.prefetch.batch_reads import BatchReads, moves_whole_part
@@ -66,23 +62,27 @@ BatchPart = int | str
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
-    """A loop gets its batches ahead, or is left alone for the first reason that is found.
+    """A loop, or who calls `next`, gets batches ahead, or is left alone for the first reason that is found.
 
     Loops, and the moves in them, are found by `autoaccel.pytorch.loader_loops`; here:
         batch_reads  which parts of its batches a loop moves, and which it reads on the host
         loop_device  the device that is named where the loader stands
         in_memory    whether a loop that stays on the CPU can look up its batches whole
     """
-    for loop in loader_loops(script):
-        if loop.prefetched:
+    for loop in batch_sources(script):
+        if isinstance(loop, LoaderLoop) and loop.prefetched:
             continue
         batch = BatchReads(script, loop)
         moved = [each for each in batch.transfers.values() if device_of(each.script, each).accelerates]
-        if not moved:
+        if not moved and isinstance(loop, KeptIterator):
+            if any(in_memory.works(script, outer) for outer in script.loops(loop.node)):
+                yield RULE.skip(loop.node, _unmoved(script))
+            continue
+        if not moved and isinstance(loop, LoaderLoop):
             unfit = _unfit(script, loop) or _read_elsewhere(script, loop)
             if unfit is None and in_memory.is_indexed_on_cpu(script, loop):
                 yield _on_cpu(script, loop)
-            elif in_memory.works(script, loop):
+            elif in_memory.works(script, loop.node):
                 yield RULE.skip(loop.node, unfit or _unmoved(script))
             continue
         moves = list(dict.fromkeys(read.transfer for read in batch.reads if read.transfer in moved))
@@ -96,14 +96,37 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             yield RULE.skip(loop.node, problem or trouble or _kept(batch))
             continue
         arguments = f", {device.text}" + ("" if parts == (STAR,) else f", move={_tuple(script, parts)}")
-        code = Code(f"{script.accel}.prefetch({{0}}{literal(arguments)})", (loop.loader,))
+        text = f"{script.accel}.prefetch({{0}}{literal(arguments)})"
+        edits = [Replace(each, Code(text, (each,))) for each in loop.loaders]
         message = "the step waits for its batch to be fetched and copied"
-        yield RULE.finding(loop.node, message, Replace(loop.loader, code), *device.naming, *script.import_runtime)
+        yield RULE.finding(loop.node, message, *edits, *device.naming, *script.import_runtime)
+    known = {site for each in kept_iterators(script) for site in each.sites}
     for taken in dict.fromkeys(each.site for each in transfers(script) if each.site_script is script):
-        if isinstance(taken, ast.Call) and script.loops(taken):
-            yield RULE.skip(taken, "its batches are taken by `next(…)`, not by a loop")
+        if isinstance(taken, ast.Call) and taken not in known and script.loops(taken):
+            if not _is_prefetched(script, taken):
+                yield RULE.skip(taken, _not_kept(taken))
     for unknown, iterable in loops_of_unknown(script):
         yield RULE.skip(unknown, f"nothing shows that `{script.source(iterable)}` is a data loader")
+
+
+def _not_kept(taken: ast.Call) -> str:
+    """Why nobody fetches ahead for a call of `next`."""
+    match taken.args:
+        case [ast.Call(func=ast.Name(id="iter"))]:
+            return "its batches are taken by `next(…)`, each from an iterator of its own"
+        case [ast.Name()]:
+            return "its batches are taken by `next(…)` from what may be no loader's, or is read elsewhere"
+        case _:
+            return "its batches are taken by `next(…)` from what has no name of its own"
+
+
+def _is_prefetched(script: Script, taken: ast.Call) -> bool:
+    """Whether `next` takes its batches from `iter(accel.prefetch(loader))`."""
+    names = [each for each in taken.args if isinstance(each, ast.Name)]
+    made = [each.value for name in names for each in script.definitions(name)]
+    return bool(made) and all(
+        isinstance(call, ast.Call) and any(looks_prefetched(script, each) for each in call.args) for call in made
+    )
 
 
 def _unmoved(script: Script) -> str:
@@ -128,15 +151,18 @@ def _kept(batch: BatchReads) -> str:
     return "its batches are used on the CPU as well, or before they are moved"
 
 
-def _unfit(script: Script, loop: LoaderLoop) -> str | None:
+def _unfit(script: Script, loop: BatchSource) -> str | None:
     """Why looking one batch ahead would change this loop."""
     if cuda_graphs.captures(script):
         return cuda_graphs.REASON
-    for ancestor in script.ancestors(loop.loader):
-        if isinstance(ancestor, ast.Call) and script.qualname(ancestor.func) == "itertools.cycle":
-            return "itertools.cycle keeps every batch, which would fill the device"
-        if ancestor is loop.node:
-            break
+    for loader in loop.loaders:
+        for ancestor in script.ancestors(loader):
+            if isinstance(ancestor, ast.Call) and script.qualname(ancestor.func) == "itertools.cycle":
+                return "itertools.cycle keeps every batch, which would fill the device"
+            if isinstance(ancestor, ast.stmt):
+                break
+    if isinstance(loop, KeptIterator):
+        return next((p for each in loop.loaders if (p := drawn_by_next(script, each)) is not None), None)
     if any(True for kind in (ast.Yield, ast.YieldFrom) for _ in script.in_scope(loop.node, kind)):
         for outer in script.loops(loop.node):
             if isinstance(outer, ast.While) and isinstance(outer.test, ast.Constant) and outer.test.value:
@@ -144,8 +170,10 @@ def _unfit(script: Script, loop: LoaderLoop) -> str | None:
     return drawn_beside(script, loop)
 
 
-def _read_elsewhere(script: Script, loop: LoaderLoop) -> str | None:
+def _read_elsewhere(script: Script, loop: BatchSource) -> str | None:
     """Who else gets the batches of an iterable that has a name: it would get them where this loop wants them."""
+    if isinstance(loop, KeptIterator):
+        return None
     for definition in loop.through:
         for use in script.uses(definition):
             match script.parent(use):
@@ -182,7 +210,7 @@ def _is_either(batch: BatchReads, transfer: BatchTransfer) -> bool:
     if not isinstance(transfer.call.func, ast.Attribute):
         return False
     values = transfer.script.values(transfer.call.func.value)
-    paths = {value.path for value in values if value.kind is Kind.BATCH and value.node is batch.loop.node}
+    paths = {value.path for value in values if value.kind is Kind.BATCH and value.node in batch.loop.sites}
     return any(one != other and one == other[: len(one)] for one in paths for other in paths)
 
 
@@ -198,7 +226,7 @@ def _arity(batch: BatchReads) -> int:
             for target in node.targets
             if isinstance(target, ast.Tuple)
             if any(
-                value.kind is Kind.BATCH and value.node is loop.node and not value.path
+                value.kind is Kind.BATCH and value.node in loop.sites and not value.path
                 for value in script.values(node.value)
             )
         ),

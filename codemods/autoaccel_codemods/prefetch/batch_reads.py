@@ -19,6 +19,7 @@ from autoaccel.dataflow.syntax_index import Function, breadth_first, position
 from autoaccel.library_models.tensor_views import VIEW_METHODS
 from autoaccel.pytorch.batches import changed_in_place, root
 from autoaccel.pytorch.host_writes import changed_after
+from autoaccel.pytorch.kept_iterators import BatchSource
 from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop, loader_loops, transfers
 
 # Methods that keep the values exactly, or convert them the same way on every device.
@@ -38,22 +39,22 @@ class Read:
 
 
 class BatchReads:
-    """The uses of one loop's batches, in its own function and in those that it hands them to."""
+    """The uses of the batches of one loop, or kept iterator, in its own function and in those that it hands them to."""
 
-    def __init__(self, script: Script, loop: LoaderLoop) -> None:
+    def __init__(self, script: Script, loop: BatchSource) -> None:
         self.script = script
         self.loop = loop
         self.transfers: dict[ast.Call, BatchTransfer] = {}
         self.functions: dict[tuple[Script, Function | None], list[tuple[Script, ast.Call]]] = {}
         """The functions that see the batch, with the calls that hand it over."""
         self._names: dict[Script, list[ast.Name]] = {}  # not looked at yet
-        self._is_only_loader = sum(each.node is loop.node for each in loader_loops(script)) == 1
+        self._is_only_loader = sum(each.node is loop.node for each in loader_loops(script)) <= 1
         self._follow_into(script, script.function(loop.node))
         self.reads: tuple[Read, ...] = tuple(self._collect())
 
     def _follow_into(self, script: Script, function: Function | None) -> list[tuple[Script, ast.Call]]:
         if script not in self._names:
-            self.transfers |= {each.call: each for each in transfers(script) if each.site is self.loop.node}
+            self.transfers |= {each.call: each for each in transfers(script) if each.site in self.loop.sites}
             added = {each.target for each in script.find(ast.AugAssign)}
             names = script.find(ast.Name)
             self._names[script] = [each for each in names if isinstance(each.ctx, ast.Load) or each in added]
@@ -92,7 +93,7 @@ class BatchReads:
     def _of_name(self, script: Script, name: ast.Name) -> Iterator[Read]:
         before = script.reaching_definitions.before_addition(name) if isinstance(name.ctx, ast.Store) else ()
         values = union(map(script.inference.definition, before)) if before else script.values(name)
-        batches = [value for value in values if value.kind is Kind.BATCH and value.node is self.loop.node]
+        batches = [value for value in values if value.kind is Kind.BATCH and value.node in self.loop.sites]
         if not batches or (not self._is_only_loader and not _may_come_from(script, name, self.loop)):
             return
         if any(value.how == "moved" and value.node in self.transfers for value in values):
@@ -184,7 +185,7 @@ class BatchReads:
         for name, definitions in scope.definitions.items():
             if bind_argument(function, call, name, bound=bound) is argument:
                 return all(
-                    any(value.kind is Kind.BATCH and value.node is self.loop.node for value in file.values(use))
+                    any(value.kind is Kind.BATCH and value.node in self.loop.sites for value in file.values(use))
                     for each in definitions
                     if each.how == "param"
                     for use in file.uses(each)
@@ -243,8 +244,12 @@ class BatchReads:
     def _in_inner_loop(self, script: Script, node: ast.AST) -> bool:
         """Whether code runs several times for one batch."""
         same_function = script is self.script and script.function(node) is script.function(self.loop.node)
-        loops = [each for each in script.loops(node) if each is not self.loop.node]
-        return any(not same_function or script.inside(each, self.loop.node) for each in loops)
+        loops = [each for each in script.loops(node) if each not in self.loop.sites]
+        return any(not (same_function and self.is_around(script, each)) for each in loops)
+
+    def is_around(self, script: Script, node: ast.AST) -> bool:
+        """Whether batches are taken within a place, all of them."""
+        return script is self.script and all(script.inside(each, node) for each in self.loop.sites)
 
     def _changes_copies(self) -> bool:
         """Whether a moved part of the batch may be changed in place, or asked for its gradient."""
@@ -338,8 +343,10 @@ def asks_type(test: ast.expr) -> bool:
             return False
 
 
-def _may_come_from(script: Script, name: ast.Name, loop: LoaderLoop) -> bool:
+def _may_come_from(script: Script, name: ast.Name, loop: BatchSource) -> bool:
     """Whether, in a loop over several loaders, a name's data may stem from this one."""
+    if not isinstance(loop, LoaderLoop):
+        return True
     own = {node.id for node in breadth_first(loop.target) if isinstance(node, ast.Name)}
     return name.id in own or any(each.node is not loop.node for each in script.definitions(name))
 

@@ -35,7 +35,7 @@ def is_indexed_on_cpu(script: Script, loop: LoaderLoop) -> bool:
         bool(made)
         and all(isinstance(node, ast.Call) and node in calls for node in made)
         and all(_collates(each) and _in_memory(file, each) for file, each in calls.values())
-        and works(script, loop)
+        and works(script, loop.node)
         and not device_expressions.is_used(script)
     )
 
@@ -49,9 +49,9 @@ def _made(script: Script, loop: LoaderLoop) -> list[tuple[Script, LoaderCall]]:
     ]
 
 
-def works(script: Script, loop: LoaderLoop) -> bool:
+def works(script: Script, loop: ast.For | ast.AsyncFor | ast.While) -> bool:
     """Whether a model runs in the loop; others that only look at the data are short."""
-    return any(True for _ in forward_calls(script, loop.node)) or asks_for_gradients(script, loop.node) is not None
+    return any(True for _ in forward_calls(script, loop)) or asks_for_gradients(script, loop) is not None
 
 
 def _collates(made: LoaderCall) -> bool:

@@ -13,6 +13,7 @@ from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch.batches import Target, device_of, is_repeatable
 from autoaccel.pytorch.device_expressions import precedes
+from autoaccel.pytorch.kept_iterators import BatchSource
 from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop
 from autoaccel_codemods.prefetch.batch_reads import BatchReads, asks_type
 
@@ -26,7 +27,7 @@ def device_for(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[Target | 
         passed = batch.passed(file, transfer.device) if isinstance(transfer.device, ast.Name) else None
         if passed is not None and is_repeatable(script, passed):
             file, target = script, Target(script.source(passed), True, tuple(_names(passed)))
-        condition = _condition(loop, transfer)
+        condition = _condition(batch, transfer)
         same = _mean_the_same(script, loop, file, target.names) and not _is_chosen_anew(loop, transfer)
         if target.text is None or not same:
             return None, "its device is only known inside the loop"
@@ -49,24 +50,28 @@ def device_for(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[Target | 
     return next(iter(spelled.values()), None), None
 
 
-def _is_chosen_anew(loop: LoaderLoop, transfer: BatchTransfer) -> bool:
+def _is_chosen_anew(loop: BatchSource, transfer: BatchTransfer) -> bool:
     """Whether a loop stores another device where it takes its own from: `args.device = "cpu"`, `cfg["device"] = …`."""
     script, device = transfer.script, transfer.device
     if not isinstance(device, ast.Attribute | ast.Subscript):
         return False
     text = script.source(device)
+    extents = loop.sites if isinstance(loop, LoaderLoop) else (script.tree,)
     return any(
         isinstance(each.ctx, ast.Store) and script.source(each) == text
-        for each in script.within(loop.node, type(device))
+        for extent in extents
+        for each in script.within(extent, type(device))
     )
 
 
-def _is_bound_at_loader(script: Script, loop: LoaderLoop, name: ast.Name) -> bool:
+def _is_bound_at_loader(script: Script, loop: BatchSource, name: ast.Name) -> bool:
     """Whether a name has the same value already where the loader is wrapped, if that is before the loop's header."""
-    if not loop.through:
-        return True
-    definitions, place = script.definitions(name), script.statement(loop.loader)
-    scope = script.function(loop.loader)
+    return not loop.through or all(_is_bound_at(script, each, name) for each in loop.loaders)
+
+
+def _is_bound_at(script: Script, loader: ast.expr, name: ast.Name) -> bool:
+    definitions, place = script.definitions(name), script.statement(loader)
+    scope = script.function(loader)
     for each in definitions:
         if each.scope is script.module_scope and scope is not None:
             continue
@@ -97,12 +102,12 @@ def _surely(transfer: BatchTransfer) -> bool:
     return any(word in name.lower() for word in ("device", "rank", "gpu", "cuda"))
 
 
-def _condition(loop: LoaderLoop, transfer: BatchTransfer) -> ast.expr | None:
+def _condition(batch: BatchReads, transfer: BatchTransfer) -> ast.expr | None:
     """The test under which a move is made; the constant None where there is more than a single simple one."""
     found: list[ast.expr] = []
     child: ast.AST = transfer.call
     for ancestor in transfer.script.ancestors(transfer.call):
-        if ancestor is loop.node:
+        if batch.is_around(transfer.script, ancestor):
             break
         match ancestor:
             case ast.If(test=test) | ast.IfExp(test=test) if child is not test:
@@ -135,15 +140,15 @@ def _names(expression: ast.expr) -> Iterator[ast.Name]:
     return (node for node in ast.walk(expression) if isinstance(node, ast.Name))
 
 
-def _mean_the_same(script: Script, loop: LoaderLoop, file: Script, names: tuple[ast.Name, ...]) -> bool:
+def _mean_the_same(script: Script, loop: BatchSource, file: Script, names: tuple[ast.Name, ...]) -> bool:
     """Whether these names of a file mean the same in the loop's header as where the batch is moved."""
     return all(
         _means_the_same(script, loop, file, name, definition) for name in names for definition in file.definitions(name)
     )
 
 
-def _means_the_same(script: Script, loop: LoaderLoop, file: Script, name: ast.Name, definition: Definition) -> bool:
-    if script.inside(definition.node, loop.node):
+def _means_the_same(script: Script, loop: BatchSource, file: Script, name: ast.Name, definition: Definition) -> bool:
+    if isinstance(loop, LoaderLoop) and script.inside(definition.node, loop.node):
         return False
     scope, function = script.function(loop.node), file.function(name)
     here = definition.scope is script.module_scope or function is scope

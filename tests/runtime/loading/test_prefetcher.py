@@ -745,6 +745,38 @@ def test_kept_workers_after_a_break(workers: None) -> None:
     assert run(plain(shuffle=True, num_workers=count, persistent_workers=True)) == run(plain(shuffle=True))
 
 
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument")
+@pytest.mark.parametrize("again", [2, 6, 9], ids=["before the end", "at the end", "where it has run out"])
+@pytest.mark.parametrize("kept", [False, True])
+def test_iterators_for_next(
+    cuda_lane: Any, monkeypatch: pytest.MonkeyPatch, workers: None, again: int, kept: bool
+) -> None:
+    """A new iterator is made while there still is the old one, which may have been asked for a batch too many."""
+    monkeypatch.setattr(prefetcher, "arrived", lambda batches: True)
+
+    def run(loader: Any, wrap: Callable[[Any], Any]) -> list[Any]:
+        torch.manual_seed(0)
+        seen: list[Any] = []
+        batches = iter(wrap(loader))
+        for number in range(20):
+            if number % again == again - 1:
+                batches = iter(wrap(loader))
+            try:
+                batch = next(batches)
+            except StopIteration:
+                batches = iter(wrap(loader))
+                batch = next(batches)
+            cuda_lane.synchronize()
+            seen.append((batch.flatten().tolist(), torch.rand(1).item()))
+        return seen
+
+    count = accel.num_workers() if kept else 1
+    ahead = plain(shuffle=True, num_workers=count, persistent_workers=kept, pin_memory=True)
+    assert isinstance(accel.prefetch(ahead, "cuda"), Prefetched)
+    plainly = plain(shuffle=True, num_workers=0 if kept else 1)
+    assert run(ahead, lambda loader: accel.prefetch(loader, "cuda")) == run(plainly, lambda loader: loader)
+
+
 def test_kept_workers_serve_nested_loops_and_zip(workers: None) -> None:
     def run(loader: Any) -> list[tuple[float, float]]:
         pairs = [

@@ -1,0 +1,84 @@
+"""Iterators over loaders whose batches `next` takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoaccel.analysis import load
+from autoaccel.pytorch.kept_iterators import kept_iterators
+
+HEAD = """\
+import itertools
+from torch.utils.data import DataLoader
+from autoaccel import runtime as accel
+a = DataLoader([])
+b = DataLoader([])
+def cycle(batches):
+    while True:
+        for batch in batches:
+            yield batch
+def chain(batches):
+    while True:
+        yield from batches
+"""
+RESTART = """\
+it = iter(a)
+while True:
+    try:
+        x, y = next(it)
+    except StopIteration:
+        it = iter(a)
+        x, y = next(it)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "loaders", "sites"),
+    [
+        pytest.param("it = iter(a)\nx = next(it)\n", ["a"], 1, id="once"),
+        pytest.param(RESTART, ["a", "a"], 2, id="taken up again"),
+        pytest.param("it = cycle(a)\nfor i in range(9):\n    x = next(it)\n", ["a"], 1, id="an endless generator"),
+        pytest.param("it = chain(batches=a)\nx = next(it)\n", ["a"], 1, id="that yields from"),
+        pytest.param("it = iter(a if len(a) else b)\nx = next(it)\n", [], 0, id="a loader without a name"),
+        pytest.param("it = iter(DataLoader([]))\nx = next(it)\n", ["DataLoader([])"], 1, id="made for it"),
+        pytest.param("c = a if len(a) else b\nit = iter(c)\nx = next(it)\n", ["c"], 1, id="one of two"),
+        pytest.param("it = itertools.cycle(a)\nx = next(it)\n", ["a"], 1, id="cached"),
+        pytest.param(
+            "def f(loader):\n    it = iter(loader)\n    return next(it)\nf(a)\nf(b)\n", ["loader"], 1, id="a parameter"
+        ),
+    ],
+)
+def test_kept(text: str, loaders: list[str], sites: int) -> None:
+    script = load(HEAD + text)
+    found = [*kept_iterators(script)]
+    assert [script.source(loader) for each in found for loader in each.loaders] == loaders
+    assert sum(len(each.sites) for each in found) == sites
+    assert all(each.node is each.sites[0] and len(each.through) == len(each.loaders) for each in found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("it = iter(a)\nfor x in it:\n    pass\nx = next(it)\n", id="a loop reads it too"),
+        pytest.param("it = iter(a)\nx = next(it)\nf(it)\n", id="handed on"),
+        pytest.param("it = iter(a)\nx = next(it)\nother = it\n", id="another name"),
+        pytest.param("it = iter(a)\nx = next(it, None)\n", id="with a default"),
+        pytest.param("it = iter(a)\nx = it.next()\n", id="a method"),
+        pytest.param("it = None\nit = it or iter(a)\nx = next(it)\n", id="made by an expression"),
+        pytest.param("it = None\nif not it:\n    it = iter(a)\nx = next(it)\n", id="not begun yet"),
+        pytest.param("it = iter(unknown)\nx = next(it)\n", id="over what is not known"),
+        pytest.param("it = iter([1, 2])\nx = next(it)\n", id="over a list"),
+        pytest.param("it = iter(accel.prefetch(a))\nx = next(it)\n", id="fetched ahead already"),
+        pytest.param("it, other = iter(a), iter(b)\nx = next(it)\n", id="unpacked"),
+        pytest.param("it = iter(a)\ndef f():\n    return next(it)\n", id="in another function"),
+        pytest.param("def f(loader):\n    it = iter(loader)\n    return next(it)\n", id="a parameter nobody gives"),
+        pytest.param("def next(it):\n    return 1\nit = iter(a)\nx = next(it)\n", id="another next"),
+        pytest.param("def iter(it):\n    return 1\nit = iter(a)\nx = next(it)\n", id="another iter"),
+        pytest.param(
+            "for i in range(9):\n    if i == 0:\n        c = DataLoader([])\n        it = iter(c)\n    x = next(it)\n",
+            id="a loader made in the loop",
+        ),
+    ],
+)
+def test_not_kept(text: str) -> None:
+    assert not [*kept_iterators(load(HEAD + text))]
