@@ -32,7 +32,8 @@ class LoaderLoop:
     wrapped iterable was given a name first (`bar = tqdm(loader)`). `target` is the part of the loop's target that
     receives the batch. `prefetched` says that the loader already is in the runtime's `prefetch` or `in_memory`.
     `known` is False when only use speaks for a loader. `zip(a, b)` gives two. `through` are the bindings of such names:
-    what becomes of the loader happens to whatever else reads them."""
+    what becomes of the loader happens to whatever else reads them. `before` is the statement that binds the loader's
+    own name to a wrapper of it, under a condition: `if verbose: loader = tqdm(loader)`."""
 
     node: ast.For
     loader: ast.expr
@@ -40,6 +41,7 @@ class LoaderLoop:
     known: bool
     prefetched: bool
     through: tuple[Definition, ...] = ()
+    before: ast.stmt | None = None
 
     @property
     def sites(self) -> tuple[ast.For, ...]:
@@ -85,7 +87,22 @@ def loader_loops(script: Script) -> Iterator[LoaderLoop]:
             kinds = script.values(leaf.iterable).kinds - {Kind.NONE}
             known = kinds == {Kind.LOADER}
             if known or (kinds == {Kind.UNKNOWN} and _named_loader(leaf.iterable)):
-                yield LoaderLoop(node, leaf.iterable, leaf.target, known, leaf.prefetched, leaf.through)
+                before = _rebinding(script, node, leaf.base, leaf.iterable)
+                if leaf.base is None or before is not None:
+                    yield LoaderLoop(node, leaf.iterable, leaf.target, known, leaf.prefetched, leaf.through, before)
+
+
+def _rebinding(script: Script, loop: ast.For, base: Definition | None, wrapped: ast.expr) -> ast.stmt | None:
+    """The statement, before a loop, that may bind a name anew to a wrapper of what it had from `base`."""
+    statements = [each for each in (wrapped, *script.ancestors(wrapped)) if isinstance(each, ast.stmt)]
+    outermost = [each for each in statements if not script.inside(loop, each)][-1:]
+    if base is None or not outermost or isinstance(outermost[0], ast.FunctionDef | ast.ClassDef):
+        return None
+    if base.how != "param" and not isinstance(base.node, ast.stmt):
+        return None
+    block = script.block(outermost[0])
+    first = base.how == "param" or (base.node in block and block.index(base.node) < block.index(outermost[0]))
+    return outermost[0] if first and position(outermost[0]) < position(loop) else None
 
 
 @once_all
@@ -95,7 +112,7 @@ def endless_loops(script: Script) -> Iterator[LoaderLoop]:
     for node in script.find(ast.For):
         if node not in known:
             for leaf in _leaves(script, _Leaf(node.iter, node.target, endless=True)):
-                if script.values(leaf.iterable).kinds == {Kind.LOADER}:
+                if leaf.base is None and script.values(leaf.iterable).kinds == {Kind.LOADER}:
                     yield LoaderLoop(node, leaf.iterable, leaf.target, True, leaf.prefetched, leaf.through)
 
 
@@ -150,6 +167,8 @@ class _Leaf:
     target: ast.expr
     prefetched: bool = False
     through: tuple[Definition, ...] = ()
+    base: Definition | None = None
+    """What bound the name first, where it may have been bound to a wrapper since."""
     endless: bool = False
     """Whether generators are looked into that go over what they are given again and again."""
 
@@ -199,26 +218,36 @@ def looks_prefetched(script: Script, expression: ast.expr) -> bool:
 def _named(script: Script, leaf: _Leaf, name: ast.Name) -> list[_Leaf] | None:
     """What a name in a header was bound to: `bar = tqdm(loader)`, also under a condition (`if verbose: …`)."""
     definitions = script.definitions(name)
-    if not all(each.how in ("assign", "with") and not each.path for each in definitions):
+    if not all(each.how in ("assign", "with", "param") and not each.path for each in definitions):
         return None
     if len(definitions) == 1:
         (definition,) = definitions
-        if definition in leaf.through or not isinstance(definition.value, ast.Call):
+        if definition in leaf.through or definition.how == "param" or not isinstance(definition.value, ast.Call):
             return None
         bound = replace(leaf, iterable=definition.value, through=(*leaf.through, definition))
         return _inside(script, bound, definition.value)
     found = dict.fromkeys(end for each in definitions for end in _ends(script, leaf, each))
-    if None in found or len({(end.iterable, end.target, end.prefetched) for end in found if end is not None}) != 1:
-        return None
     ends = [end for end in found if end is not None]
+    wrapped = [end for end in ends if end.base is None or end.iterable is not name]
+    if None in found or len({(end.iterable, end.target, end.prefetched) for end in wrapped}) != 1:
+        return None
+    if len({(end.base, end.target) for end in ends}) != 1 or (wrapped[0].base is not None and wrapped[0].prefetched):
+        return None
+    ends = [*wrapped, *ends]
     return [replace(ends[0], through=(*dict.fromkeys(each for end in ends for each in end.through),))]
 
 
 def _ends(script: Script, leaf: _Leaf, definition: Definition) -> list[_Leaf | None]:
     """The ways from one of several bindings of a name to what is iterated: through wrappers and other bindings of the
     same name; None for one that leads elsewhere."""
-    if definition in leaf.through or definition.value is None:
+    if definition in leaf.through:
         return [None]
+    if definition.how == "param":
+        return [replace(leaf, base=definition, through=(*leaf.through, definition))]
+    if definition.value is None:
+        return [None]
+    if isinstance(definition.value, ast.Call) and _inside(script, leaf, definition.value) is None:
+        return [replace(leaf, base=definition, through=(*leaf.through, definition))]
     leaf = replace(leaf, iterable=definition.value, through=(*leaf.through, definition))
     while isinstance(leaf.iterable, ast.Call):
         inner = _inside(script, leaf, leaf.iterable)

@@ -36,7 +36,7 @@ from collections.abc import Iterator
 from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.definitions import STAR
-from autoaccel.edits import Code, Finding, Replace, Skipped, Tier, literal
+from autoaccel.edits import Code, Edit, Finding, InsertBefore, Replace, Skipped, Tier, literal
 from autoaccel.pytorch import cuda_graphs, device_expressions
 from autoaccel.pytorch.batches import device_of, own_to_method
 from autoaccel.pytorch.host_writes import changed_after
@@ -96,8 +96,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             yield RULE.skip(loop.node, problem or trouble or _kept(batch))
             continue
         arguments = f", {device.text}" + ("" if parts == (STAR,) else f", move={_tuple(script, parts)}")
-        text = f"{script.accel}.prefetch({{0}}{literal(arguments)})"
-        edits = [Replace(each, Code(text, (each,))) for each in loop.loaders]
+        edits = _edits(script, loop, f"prefetch({{0}}{literal(arguments)})")
         message = "the step waits for its batch to be fetched and copied"
         yield RULE.finding(loop.node, message, *edits, *device.naming, *script.import_runtime)
     known = {site for each in kept_iterators(script) for site in each.sites}
@@ -137,9 +136,19 @@ def _unmoved(script: Script) -> str:
 
 
 def _on_cpu(script: Script, loop: LoaderLoop) -> Finding:
-    code = Code(f"{script.accel}.in_memory({{0}})", (loop.loader,))
     message = "batches are put together sample by sample"
-    return RULE.finding(loop.node, message, Replace(loop.loader, code), *script.import_runtime)
+    return RULE.finding(loop.node, message, *_edits(script, loop, "in_memory({0})"), *script.import_runtime)
+
+
+def _edits(script: Script, loop: BatchSource, call: str) -> Iterator[Edit]:
+    """What puts a call of the runtime around each loader; a name that may be bound to a wrapper is bound anew before."""
+    text = f"{script.accel}.{call}"
+    for loader in loop.loaders:
+        if isinstance(loop, LoaderLoop) and loop.before is not None:
+            name = script.source(loader)
+            yield InsertBefore(loop.before, Code(f"{name} = {text.replace('{0}', name)}"))
+        else:
+            yield Replace(loader, Code(text, (loader,)))
 
 
 def _kept(batch: BatchReads) -> str:

@@ -66,12 +66,14 @@ def _is_chosen_anew(loop: BatchSource, transfer: BatchTransfer) -> bool:
 
 def _is_bound_at_loader(script: Script, loop: BatchSource, name: ast.Name) -> bool:
     """Whether a name has the same value already where the loader is wrapped, if that is before the loop's header."""
-    return not loop.through or all(_is_bound_at(script, each, name) for each in loop.loaders)
+    before = loop.before if isinstance(loop, LoaderLoop) else None
+    places = [before or script.statement(each) for each in loop.loaders]
+    return not loop.through or all(_is_bound_at(script, each, name) for each in places)
 
 
-def _is_bound_at(script: Script, loader: ast.expr, name: ast.Name) -> bool:
-    definitions, place = script.definitions(name), script.statement(loader)
-    scope = script.function(loader)
+def _is_bound_at(script: Script, place: ast.stmt, name: ast.Name) -> bool:
+    definitions = script.definitions(name)
+    scope = script.function(place)
     for each in definitions:
         if each.scope is script.module_scope and scope is not None:
             continue
