@@ -88,7 +88,10 @@ class LoaderState:
         iterator."""
         code = self.inputs.code
         if isinstance(draw, ast.Call):
-            return file.function(node) not in code and repeats(file, node, script, draw)
+            if file.function(node) in code:
+                return False
+            kept = any(runs_within(file, node, script, loop, code) for loop in _lived_in(script, draw))
+            return kept or repeats(file, node, script, draw)
         if self._is_local_binding(file, node):
             return any(file is where and in_body(file, node, loop) for where, loop in extents_of(script, draw))
         return runs_within(file, node, script, draw, code)
@@ -113,6 +116,19 @@ class LoaderState:
             and runs_after(file, node, script, call)
             for file, node in self.changes
         )
+
+
+def _lived_in(script: Script, made: ast.Call) -> Iterator[ast.For | ast.AsyncFor | ast.While]:
+    """The loops in which an iterator may be the one of an earlier iteration: it is made anew under a condition."""
+    conditional = False
+    for ancestor in script.ancestors(made):
+        if isinstance(ancestor, ast.For | ast.AsyncFor | ast.While):
+            if conditional:
+                yield ancestor
+        elif isinstance(ancestor, ast.If | ast.ExceptHandler | ast.IfExp | ast.BoolOp | ast.Match):
+            conditional = True
+        elif isinstance(ancestor, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            return
 
 
 def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
