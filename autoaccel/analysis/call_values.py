@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.attribute_values import attribute_of, member, members
 from autoaccel.analysis.call_sites import is_bound
 from autoaccel.analysis.classes import derived_classes, instance_kind, lineage
-from autoaccel.analysis.iteration_wrappers import handed_on
+from autoaccel.analysis.iteration_wrappers import handed_on, side_by_side
 from autoaccel.analysis.name_lookups import named_member
 from autoaccel.analysis.parameter_values import annotated_values
 from autoaccel.dataflow.abstract_values import ANY, NONE, NOTHING, ClassRef, Kind, Value, Values, any_item, made, union
@@ -124,7 +124,7 @@ def _external_call(script: Script, name: str, node: ast.Call) -> Values:
     if name in _AROUND and first is not None:
         return made(Kind.ITERATOR, node, script, how=_AROUND[name], items=((None, possible(first)),))
     if name == "builtins.zip":
-        items = tuple((index, possible(each)) for index, each in enumerate(arguments))
+        items = tuple((index, possible(each)) for index, (each, _) in enumerate(side_by_side(script, node)))
         return made(Kind.ITERATOR, node, script, how="zip", items=items)
     if library_values.is_loop_wrapper(name):
         wrapped = first if first is not None else given_as(node, "iterable")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.call_sites import is_bound
 from autoaccel.dataflow.abstract_values import Kind, Value, Values, made, union
 from autoaccel.dataflow.call_arguments import bind_argument, given_as
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import fixpoint, once
 from autoaccel.library_models.library_values import is_loop_wrapper
 
@@ -32,6 +33,26 @@ def wrapped_argument(script: Script, call: ast.Call, *, again: bool = False, end
             return None
         found[argument] = None
     return next(iter(found)) if len(found) == 1 else None
+
+
+def side_by_side(script: Script, call: ast.Call) -> list[tuple[ast.expr, Definition | None]]:
+    """What a `zip` goes over, with the binding of the list that it stands in: `zip(*loaders)` of a list that is spelled
+    out and read nowhere else; where it is not, the starred argument itself."""
+    found: list[tuple[ast.expr, Definition | None]] = []
+    for argument in call.args:
+        value = argument.value if isinstance(argument, ast.Starred) else None
+        bound = script.definitions(value) if isinstance(value, ast.Name) else ()
+        binding = bound[0] if len(bound) == 1 and bound[0].how == "assign" and not bound[0].path else None
+        if binding is not None and script.uses(binding) == [value] and not script.additions(binding):
+            value = binding.value
+        match value:
+            case ast.List(elts=elements) | ast.Tuple(elts=elements) if not any(
+                isinstance(each, ast.Starred) for each in elements
+            ):
+                found += [(each, binding) for each in elements]
+            case _:
+                found.append((argument, None))
+    return found
 
 
 def handed_on(script: Script, function: ast.FunctionDef) -> str | None:

@@ -11,7 +11,7 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.library_models.library_values import LOADER_CLASSES
-from autoaccel.pytorch.loader_loops import loader_loops
+from autoaccel.pytorch.loader_loops import endless_loops, loader_loops
 
 POSITIONS = """dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout
 worker_init_fn multiprocessing_context generator""".split()
@@ -35,7 +35,8 @@ class LoaderCall:
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """A place that iterates a loader: "for" (comprehensions too), kept "iter", "next" for `next(iter(x))`."""
+    """A place that iterates a loader: "for" (comprehensions too), kept "iter", "next" for `next(iter(x))`, "endless"
+    for a loop over a generator that has a loop of its own over the loader."""
 
     script: Script
     node: ast.AST
@@ -89,6 +90,8 @@ def loops_over_unknown(script: Script) -> list[tuple[Script, ast.AST]]:
 def _sites(script: Script) -> Iterator[tuple[ast.AST, str, ast.expr]]:
     for loop in loader_loops(script):
         yield loop.node, "for", loop.loader
+    for loop in endless_loops(script):
+        yield loop.node, "endless", loop.loader
     for comprehension in script.find(ast.comprehension):
         yield comprehension, "for", unwrapped(script, comprehension.iter)
     for node in script.syntax_index.calls_named("iter"):

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from autoaccel.analysis.iteration_wrappers import wrapped_argument
+from autoaccel.analysis.iteration_wrappers import side_by_side, wrapped_argument
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.abstract_values import Kind, Value, any_item
 from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.definitions import STAR, Definition, ElementPath
 from autoaccel.dataflow.query import once_all
@@ -21,7 +21,7 @@ Method = Literal["to", "cuda", "type"]
 _WIDENING = frozenset({"to", "cuda", "type"})
 _PREFETCHED = ("prefetch", "in_memory")  # the runtime's
 _DATA = re.compile("load|data|batch")
-_HANDING_ON = {Kind.UNKNOWN, Kind.OBJECT, Kind.ITERATOR}  # may give what a loader gives
+_HANDING_ON = {Kind.UNKNOWN, Kind.OBJECT, Kind.ITERATOR, Kind.LOADER}  # may give what a loader gives
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,9 +126,17 @@ def loops_of_unknown(script: Script) -> Iterator[tuple[ast.For, ast.expr]]:
             continue
         for iterable in (leaf.iterable for leaf in _leaves(script, _Leaf(node.iter, node.target))):
             unknown = isinstance(iterable, ast.Starred) or script.values(iterable).kinds & _HANDING_ON
-            if unknown and not _of_dict(iterable):
+            if (unknown and not _of_dict(iterable)) or holds_batches(script, iterable):
                 yield node, iterable
                 break
+
+
+def holds_batches(script: Script, iterable: ast.expr) -> bool:
+    """`for batches in zip(first, second)`: whole batches, side by side."""
+    return any(
+        value.kind is Kind.SEQUENCE and any(each.kind is Kind.BATCH and not each.path for each in any_item(value))
+        for value in script.values(iterable)
+    )
 
 
 def _of_dict(iterable: ast.expr) -> bool:
@@ -195,8 +203,11 @@ def _inside(script: Script, leaf: _Leaf, call: ast.Call) -> list[_Leaf] | None:
     if name is None and isinstance(call.func, ast.Name) and not script.definitions(call.func):
         name = f"builtins.{call.func.id}"
     if name == "builtins.zip":
-        parts = ((each, _element(leaf.target, index)) for index, each in enumerate(call.args))
-        return [replace(leaf, iterable=each, target=part) for each, part in parts if part is not None]
+        parts = [
+            (each, _element(leaf.target, index), leaf.through if list_of is None else (*leaf.through, list_of))
+            for index, (each, list_of) in enumerate(side_by_side(script, call))
+        ]
+        return [replace(leaf, iterable=each, target=part, through=through) for each, part, through in parts if part]
     prefetched = looks_prefetched(script, call)
     if name == "builtins.enumerate" or prefetched:
         wrapped = call.args[0] if call.args else given_as(call, "iterable")

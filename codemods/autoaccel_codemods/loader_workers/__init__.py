@@ -297,6 +297,7 @@ def _works(use: Iteration) -> bool:
 
 def _persists(script: Script, made: LoaderCall, uses: tuple[Iteration, ...]) -> bool:
     """Whether later passes may reuse the workers: iterated again, never twice at once, over an unchanged dataset."""
+    uses = tuple(use for use in uses if use.how != "endless")
     if not any(use.how != "next" and repeats(use.script, use.node, script, made.call) for use in uses):
         return False
     nodes = [use.node for use in uses]

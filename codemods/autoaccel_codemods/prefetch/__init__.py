@@ -42,7 +42,14 @@ from autoaccel.pytorch.batches import device_of, own_to_method
 from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.kept_iterators import BatchSource, KeptIterator, batch_sources, kept_iterators
 from autoaccel.pytorch.loader_changes import drawn_beside, drawn_by_next
-from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop, looks_prefetched, loops_of_unknown, transfers
+from autoaccel.pytorch.loader_loops import (
+    BatchTransfer,
+    LoaderLoop,
+    holds_batches,
+    looks_prefetched,
+    loops_of_unknown,
+    transfers,
+)
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.prefetch import in_memory
 from autoaccel_codemods.prefetch.batch_reads import BatchReads, moves_whole_part
@@ -105,7 +112,9 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             if not _is_prefetched(script, taken):
                 yield RULE.skip(taken, _not_kept(taken))
     for unknown, iterable in loops_of_unknown(script):
-        yield RULE.skip(unknown, f"nothing shows that `{script.source(iterable)}` is a data loader")
+        source, several = script.source(iterable), holds_batches(script, iterable)
+        reason = f"nothing shows that `{source}` is a data loader"
+        yield RULE.skip(unknown, f"`{source}` holds batches of several loaders" if several else reason)
 
 
 def _not_kept(taken: ast.Call) -> str:
@@ -141,7 +150,7 @@ def _on_cpu(script: Script, loop: LoaderLoop) -> Finding:
 
 
 def _edits(script: Script, loop: BatchSource, call: str) -> Iterator[Edit]:
-    """What puts a call of the runtime around each loader; a name that may be bound to a wrapper is bound anew before."""
+    """What puts a call of the runtime around each loader; what may get a wrapper later is bound anew before that."""
     text = f"{script.accel}.{call}"
     for loader in loop.loaders:
         if isinstance(loop, LoaderLoop) and loop.before is not None:
