@@ -15,19 +15,28 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import once_all
-from autoaccel.pytorch.loader_loops import LoaderLoop, endless_loops, loader_loops, looks_prefetched
+from autoaccel.dataflow.syntax_index import position
+from autoaccel.pytorch.loader_loops import (
+    LoaderLoop,
+    endless_loops,
+    loader_loops,
+    looks_prefetched,
+    moves_parts,
+    transfers,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptIterator:
-    """A name for iterators over loaders that nothing reads but `next(name)`, all in one function.
+    """A name for iterators over loaders that nothing reads but `next(name)`, all in one function, and of which every
+    batch gets names.
 
     `loaders` are the loaders where the iterators are made, `sites` the calls of `next`, `target` what the first of them
     is assigned to, `through` the bindings of the name."""
 
     loaders: tuple[ast.expr, ...]
     sites: tuple[ast.Call, ...]
-    target: ast.expr | None
+    target: ast.expr
     through: tuple[Definition, ...]
 
     @property
@@ -56,9 +65,34 @@ def kept_iterators(script: Script) -> Iterator[KeptIterator]:
                 yield kept
 
 
+@once_all
+def nexts_not_followed(script: Script) -> Iterator[ast.Call]:
+    """The other calls of `next`, and those of kept attributes, whose batches are moved in a loop or a method."""
+    known = {site for each in kept_iterators(script) for site in each.sites}
+    moved = {each.site for each in transfers(script)}
+    for call in _nexts(script):
+        loop, target = next(iter(script.loops(call)), None), _target(script, call)
+        if call in known or _is_prefetched(script, call):
+            continue
+        if call in moved:
+            if loop is not None or isinstance(call.args[0], ast.Attribute):
+                yield call
+        elif loop is not None and target is not None and moves_parts(script, target, loop):
+            yield call
+
+
+def _is_prefetched(script: Script, taken: ast.Call) -> bool:
+    """Whether `next` takes its batches from `iter(accel.prefetch(loader))`."""
+    names = [each for each in taken.args if isinstance(each, ast.Name)]
+    made = [each.value for name in names for each in script.definitions(name)]
+    return bool(made) and all(
+        isinstance(call, ast.Call) and any(looks_prefetched(script, each) for each in call.args) for call in made
+    )
+
+
 def _nexts(script: Script) -> Iterator[ast.Call]:
     for call in script.syntax_index.calls_named("next"):
-        if isinstance(call.func, ast.Name) and not script.definitions(call.func) and not call.keywords:
+        if isinstance(call.func, ast.Name) and not script.definitions(call.func) and call.args and not call.keywords:
             yield call
 
 
@@ -81,12 +115,35 @@ def _kept(script: Script, definitions: list[Definition]) -> KeptIterator | None:
         return None
     if not all(_lasts(script, each, [*sites]) for each in known):
         return None
-    ordered = sorted(sites, key=lambda call: (call.lineno, call.col_offset))
-    match script.parent(ordered[0]):
+    ordered = sorted(sites, key=position)
+    targets = [_target(script, each) for each in ordered]
+    if targets[0] is None or None in targets:
+        return None
+    return KeptIterator(tuple(known), tuple(ordered), targets[0], tuple(definitions))
+
+
+def _target(script: Script, call: ast.Call) -> ast.expr | None:
+    """The names that a batch is bound to: `x, y = next(it)`, also `a, (x, y) = next(other), next(it)`."""
+    match script.parent(call):
         case ast.Assign(targets=[target]):
-            return KeptIterator(tuple(known), tuple(ordered), target, tuple(definitions))
+            found: ast.expr | None = target
+        case ast.Tuple(elts=values) as side_by_side:
+            match script.parent(side_by_side):
+                case ast.Assign(targets=[ast.Tuple(elts=targets)]) if len(targets) == len(values):
+                    found = targets[values.index(call)]
+                case _:
+                    return None
         case _:
-            return KeptIterator(tuple(known), tuple(ordered), None, tuple(definitions))
+            return None
+    return found if found is not None and _holds_names_alone(found) else None
+
+
+def _holds_names_alone(target: ast.expr) -> bool:
+    match target:
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            return all(map(_holds_names_alone, elements))
+        case _:
+            return isinstance(target, ast.Name)
 
 
 def _lasts(script: Script, loader: ast.expr, sites: list[ast.Call]) -> bool:

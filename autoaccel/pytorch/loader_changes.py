@@ -31,7 +31,8 @@ from autoaccel.pytorch.changing_calls import (
     writes,
 )
 from autoaccel.pytorch.execution_order import extents_of, in_body, runs_after, runs_within
-from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls, repeats
+from autoaccel.pytorch.kept_iterators import KeptIterator
+from autoaccel.pytorch.loader_calls import LoaderCall, iterations, loader_calls, repeats
 from autoaccel.pytorch.loader_inputs import ALL, IN_WORKERS, LoaderInputs
 from autoaccel.pytorch.loader_loops import LoaderLoop
 from autoaccel.pytorch.order_generators import shares_generator
@@ -153,9 +154,13 @@ def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
     return None
 
 
-def drawn_by_next(script: Script, loader: ast.expr) -> str | None:
+def drawn_by_next(script: Script, kept: KeptIterator) -> str | None:
     """Why the batches of an iterator that is kept for `next` cannot be made before it is asked for them: other code may
     run between any two of them."""
+    return next((reason for loader in kept.loaders if (reason := _drawn_by_next(script, kept, loader))), None)
+
+
+def _drawn_by_next(script: Script, kept: KeptIterator, loader: ast.expr) -> str | None:
     changed = "its dataset, order or collation may be changed while it is read"
     known = {
         call: (file, made)
@@ -171,6 +176,9 @@ def drawn_by_next(script: Script, loader: ast.expr) -> str | None:
             return reason
         if "generator" in made.settings or shares_generator(file):
             return "the generator of its order may be drawn from or asked beside it"
+        own = {script.parent(each) for each in kept.loaders}
+        if "persistent_workers" in made.settings and any(each.node not in own for each in iterations(file, call)):
+            return "workers that the script keeps serve one pass at a time, and something else iterates its loader"
         for where, node in (*state.changes, *state.readings):
             if where.function(node) not in state.inputs.code and runs_after(where, node, file, call):
                 return changed

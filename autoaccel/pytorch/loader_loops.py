@@ -122,11 +122,13 @@ def loops_of_unknown(script: Script) -> Iterator[tuple[ast.For, ast.expr]]:
     which nothing shows that they are over a loader."""
     known = {loop.node for loop in (*loader_loops(script), *endless_loops(script))}
     for node in script.find(ast.For):
-        if node in known or not (_moves_elements(script, node) or _trains_with_data(script, node)):
+        if node in known or not (moves_parts(script, node.target, node) or _trains_with_data(script, node)):
             continue
         for iterable in (leaf.iterable for leaf in _leaves(script, _Leaf(node.iter, node.target))):
             unknown = isinstance(iterable, ast.Starred) or script.values(iterable).kinds & _HANDING_ON
-            if (unknown and not _of_dict(iterable)) or holds_batches(script, iterable):
+            if (unknown and not _of_dict(iterable) and not _moves_itself(script, iterable)) or holds_batches(
+                script, iterable
+            ):
                 yield node, iterable
                 break
 
@@ -137,6 +139,20 @@ def holds_batches(script: Script, iterable: ast.expr) -> bool:
         value.kind is Kind.SEQUENCE and any(each.kind is Kind.BATCH and not each.path for each in any_item(value))
         for value in script.values(iterable)
     )
+
+
+def _moves_itself(script: Script, iterable: ast.expr) -> bool:
+    """Whether a generator, or an object, goes over a loader and moves its batches where it is written: that loop
+    counts, not the one over it."""
+    for value in script.values(iterable):
+        code = value.node if value.how == "generator" else None if value.cls is None else value.cls.node
+        file = value.script if value.cls is None else value.cls.script
+        if not isinstance(code, ast.FunctionDef | ast.ClassDef) or file is None:
+            return False
+        moved = {each.site for each in transfers(file)}
+        if not any(loop.node in moved and file.inside(loop.node, code) for loop in loader_loops(file)):
+            return False
+    return True
 
 
 def _of_dict(iterable: ast.expr) -> bool:
@@ -155,9 +171,9 @@ def _trains_with_data(script: Script, loop: ast.For) -> bool:
     )
 
 
-def _moves_elements(script: Script, loop: ast.For) -> bool:
-    """`x.to(device)` or `x.cuda()` of a name that the loop's header binds."""
-    bound = {each.id for each in script.within(loop.target, ast.Name)}
+def moves_parts(script: Script, target: ast.expr, loop: ast.For | ast.AsyncFor | ast.While) -> bool:
+    """`x.to(device)` or `x.cuda()`, in a loop, of a name that a target binds."""
+    bound = {each.id for each in script.within(target, ast.Name)}
     return any(
         isinstance(call.func, ast.Attribute)
         and (call.func.attr == "cuda" or (call.func.attr == "to" and not _only_converts(script, call)))

@@ -38,13 +38,14 @@ while True:
         pytest.param("it = iter(a)\nx = next(it)\n", ["a"], 1, id="once"),
         pytest.param(RESTART, ["a", "a"], 2, id="taken up again"),
         pytest.param("it = cycle(a)\nfor i in range(9):\n    x = next(it)\n", ["a"], 1, id="an endless generator"),
+        pytest.param("it = iter(a)\n(x, _), z = next(it), 1\n", ["a"], 1, id="side by side"),
         pytest.param("it = chain(batches=a)\nx = next(it)\n", ["a"], 1, id="that yields from"),
         pytest.param("it = iter(a if len(a) else b)\nx = next(it)\n", [], 0, id="a loader without a name"),
         pytest.param("it = iter(DataLoader([]))\nx = next(it)\n", ["DataLoader([])"], 1, id="made for it"),
         pytest.param("c = a if len(a) else b\nit = iter(c)\nx = next(it)\n", ["c"], 1, id="one of two"),
         pytest.param("it = itertools.cycle(a)\nx = next(it)\n", ["a"], 1, id="cached"),
         pytest.param(
-            "def f(loader):\n    it = iter(loader)\n    return next(it)\nf(a)\nf(b)\n", ["loader"], 1, id="a parameter"
+            "def f(loader):\n    it = iter(loader)\n    x = next(it)\nf(a)\nf(b)\n", ["loader"], 1, id="a parameter"
         ),
     ],
 )
@@ -64,14 +65,24 @@ def test_kept(text: str, loaders: list[str], sites: int) -> None:
         pytest.param("it = iter(a)\nx = next(it)\nother = it\n", id="another name"),
         pytest.param("it = iter(a)\nx = next(it, None)\n", id="with a default"),
         pytest.param("it = iter(a)\nx = it.next()\n", id="a method"),
+        pytest.param("it = iter(a)\nx = next(it)\ny = next(it)[0]\n", id="a part without a name"),
+        pytest.param("it = iter(a)\nf(next(it))\n", id="a batch without a name"),
+        pytest.param("it = iter(a)\no.x = next(it)\n", id="a batch in an attribute"),
+        pytest.param("it = iter(a)\nx, *y = next(it)\n", id="a rest"),
+        pytest.param("it = iter(a)\nx = y = next(it)\n", id="two names"),
+        pytest.param("it = iter(a)\nx = [next(it) for _ in range(3)]\n", id="a list of batches"),
+        pytest.param("it = iter(a)\nx = next(it)\ndel it\n", id="given up"),
+        pytest.param(
+            "it = iter(a)\nx = next(it)\ndef again():\n    global it\n    it = iter(b)\n", id="bound elsewhere"
+        ),
         pytest.param("it = None\nit = it or iter(a)\nx = next(it)\n", id="made by an expression"),
         pytest.param("it = None\nif not it:\n    it = iter(a)\nx = next(it)\n", id="not begun yet"),
         pytest.param("it = iter(unknown)\nx = next(it)\n", id="over what is not known"),
         pytest.param("it = iter([1, 2])\nx = next(it)\n", id="over a list"),
         pytest.param("it = iter(accel.prefetch(a))\nx = next(it)\n", id="fetched ahead already"),
         pytest.param("it, other = iter(a), iter(b)\nx = next(it)\n", id="unpacked"),
-        pytest.param("it = iter(a)\ndef f():\n    return next(it)\n", id="in another function"),
-        pytest.param("def f(loader):\n    it = iter(loader)\n    return next(it)\n", id="a parameter nobody gives"),
+        pytest.param("it = iter(a)\ndef f():\n    x = next(it)\n", id="in another function"),
+        pytest.param("def f(loader):\n    it = iter(loader)\n    x = next(it)\n", id="a parameter nobody gives"),
         pytest.param("def next(it):\n    return 1\nit = iter(a)\nx = next(it)\n", id="another next"),
         pytest.param("def iter(it):\n    return 1\nit = iter(a)\nx = next(it)\n", id="another iter"),
         pytest.param(

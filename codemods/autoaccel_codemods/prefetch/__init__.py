@@ -40,15 +40,13 @@ from autoaccel.edits import Code, Edit, Finding, InsertBefore, Replace, Skipped,
 from autoaccel.pytorch import cuda_graphs, device_expressions
 from autoaccel.pytorch.batches import device_of, own_to_method
 from autoaccel.pytorch.host_writes import changed_after
-from autoaccel.pytorch.kept_iterators import BatchSource, KeptIterator, batch_sources, kept_iterators
+from autoaccel.pytorch.kept_iterators import BatchSource, KeptIterator, batch_sources, nexts_not_followed
 from autoaccel.pytorch.loader_changes import drawn_beside, drawn_by_next
 from autoaccel.pytorch.loader_loops import (
     BatchTransfer,
     LoaderLoop,
     holds_batches,
-    looks_prefetched,
     loops_of_unknown,
-    transfers,
 )
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.prefetch import in_memory
@@ -90,7 +88,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             if unfit is None and in_memory.is_indexed_on_cpu(script, loop):
                 yield _on_cpu(script, loop)
             elif in_memory.works(script, loop.node):
-                yield RULE.skip(loop.node, unfit or _unmoved(script))
+                yield RULE.skip(loop.node, unfit or (_unmoved(script) if loop.known else _unknown(script, loop.loader)))
             continue
         moves = list(dict.fromkeys(read.transfer for read in batch.reads if read.transfer in moved))
         problem = _unfit(script, loop) or next((p for each in moves if (p := own_to_method(each.script, each))), None)
@@ -106,15 +104,11 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         edits = _edits(script, loop, f"prefetch({{0}}{literal(arguments)})")
         message = "the step waits for its batch to be fetched and copied"
         yield RULE.finding(loop.node, message, *edits, *device.naming, *script.import_runtime)
-    known = {site for each in kept_iterators(script) for site in each.sites}
-    for taken in dict.fromkeys(each.site for each in transfers(script) if each.site_script is script):
-        if isinstance(taken, ast.Call) and taken not in known and script.loops(taken):
-            if not _is_prefetched(script, taken):
-                yield RULE.skip(taken, _not_kept(taken))
+    for taken in nexts_not_followed(script):
+        yield RULE.skip(taken, _not_kept(taken))
     for unknown, iterable in loops_of_unknown(script):
-        source, several = script.source(iterable), holds_batches(script, iterable)
-        reason = f"nothing shows that `{source}` is a data loader"
-        yield RULE.skip(unknown, f"`{source}` holds batches of several loaders" if several else reason)
+        several = f"`{script.source(iterable)}` holds batches of several loaders"
+        yield RULE.skip(unknown, several if holds_batches(script, iterable) else _unknown(script, iterable))
 
 
 def _not_kept(taken: ast.Call) -> str:
@@ -125,16 +119,11 @@ def _not_kept(taken: ast.Call) -> str:
         case [ast.Name()]:
             return "its batches are taken by `next(…)` from what may be no loader's, or is read elsewhere"
         case _:
-            return "its batches are taken by `next(…)` from what has no name of its own"
+            return "its batches are taken by `next(…)` from an iterator that has no name of its own"
 
 
-def _is_prefetched(script: Script, taken: ast.Call) -> bool:
-    """Whether `next` takes its batches from `iter(accel.prefetch(loader))`."""
-    names = [each for each in taken.args if isinstance(each, ast.Name)]
-    made = [each.value for name in names for each in script.definitions(name)]
-    return bool(made) and all(
-        isinstance(call, ast.Call) and any(looks_prefetched(script, each) for each in call.args) for call in made
-    )
+def _unknown(script: Script, iterable: ast.expr) -> str:
+    return f"nothing shows that `{script.source(iterable)}` is a data loader"
 
 
 def _unmoved(script: Script) -> str:
@@ -180,7 +169,7 @@ def _unfit(script: Script, loop: BatchSource) -> str | None:
             if isinstance(ancestor, ast.stmt):
                 break
     if isinstance(loop, KeptIterator):
-        return next((p for each in loop.loaders if (p := drawn_by_next(script, each)) is not None), None)
+        return drawn_by_next(script, loop)
     if any(True for kind in (ast.Yield, ast.YieldFrom) for _ in script.in_scope(loop.node, kind)):
         for outer in script.loops(loop.node):
             if isinstance(outer, ast.While) and isinstance(outer.test, ast.Constant) and outer.test.value:

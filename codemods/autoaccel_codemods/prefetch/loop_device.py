@@ -56,11 +56,9 @@ def _is_chosen_anew(loop: BatchSource, transfer: BatchTransfer) -> bool:
     if not isinstance(device, ast.Attribute | ast.Subscript):
         return False
     text = script.source(device)
-    extents = loop.sites if isinstance(loop, LoaderLoop) else (script.tree,)
+    extent = loop.node if isinstance(loop, LoaderLoop) else script.function(loop.node) or script.tree
     return any(
-        isinstance(each.ctx, ast.Store) and script.source(each) == text
-        for extent in extents
-        for each in script.within(extent, type(device))
+        isinstance(each.ctx, ast.Store) and script.source(each) == text for each in script.within(extent, type(device))
     )
 
 
