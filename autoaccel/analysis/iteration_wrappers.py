@@ -37,7 +37,8 @@ def wrapped_argument(script: Script, call: ast.Call, *, again: bool = False, end
 
 def side_by_side(script: Script, call: ast.Call) -> list[tuple[ast.expr, Definition | None]]:
     """What a `zip` goes over, with the binding of the list that it stands in: `zip(*loaders)` of a list that is spelled
-    out and read nowhere else; where it is not, the starred argument itself."""
+    out and read nowhere else. Where it is not, the starred argument itself comes last: nobody knows the places of those
+    after it."""
     found: list[tuple[ast.expr, Definition | None]] = []
     for argument in call.args:
         value = argument.value if isinstance(argument, ast.Starred) else None
@@ -52,6 +53,8 @@ def side_by_side(script: Script, call: ast.Call) -> list[tuple[ast.expr, Definit
                 found += [(each, binding) for each in elements]
             case _:
                 found.append((argument, None))
+                if isinstance(argument, ast.Starred):
+                    break
     return found
 
 
