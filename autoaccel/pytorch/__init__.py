@@ -39,6 +39,9 @@ Data:
     changing_calls       calls and assignments that may change an object
     order_generators     whether the order of samples is drawn from a generator of its own
     loader_changes       where a program changes that, and when
+    shared_resources     files, environment variables and printed lines that samples share with the loop
+    file_calls           what calls do to files
+    path_texts           the texts that a path may be
     datasets             what a dataset does when a worker indexes it
     batches              where moves of batch data go, what a file changes in place
     parameter_holders    whether objects have parameters

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, lineage
@@ -36,6 +36,7 @@ from autoaccel.pytorch.loader_calls import LoaderCall, iterations, loader_calls,
 from autoaccel.pytorch.loader_inputs import ALL, IN_WORKERS, LoaderInputs
 from autoaccel.pytorch.loader_loops import LoaderLoop
 from autoaccel.pytorch.order_generators import shares_generator
+from autoaccel.pytorch.shared_resources import SharedResources
 
 _ORDER = frozenset(ALL) - frozenset(IN_WORKERS)
 _CONTAINERS = frozenset({Kind.SEQUENCE, Kind.MAPPING, Kind.ARRAY})
@@ -60,6 +61,12 @@ class LoaderState:
         """Where others read what making a batch changes: the task that a sampler has chosen."""
         return tuple(_readings(self.inputs, self.script.project.related(self.script)))
 
+    @cached_property
+    def resources(self) -> SharedResources:
+        """What samples use of what the whole process has."""
+        scripts = self.script.project.related(self.script)
+        return SharedResources(self.inputs.code, frozenset(self.inputs.own), scripts)
+
     def problem(self, draws: Sequence[ScriptNode], *, in_workers: bool = False) -> str | None:
         """Why batches cannot be made anywhere else, or any sooner, than where loops (or other `draws`) ask for them."""
         if (reason := self.trained()) is not None:
@@ -68,12 +75,13 @@ class LoaderState:
         if in_workers and (keeper := here.keeps_state()) is not None:
             return f"`{keeper}` keeps something between samples, of which each worker would keep its own"
         for file, node in self.changes:
-            if any(self._runs_beside(file, node, *draw) for draw in draws):
+            if self._runs_beside_any(draws, file, node):
                 return "its dataset, order or collation is changed while it is read"
         for file, node in self.readings:
-            if any(self._runs_beside(file, node, *draw) for draw in draws):
+            if self._runs_beside_any(draws, file, node):
                 return "what making a batch changes is read beside it"
-        return None
+        beside = partial(self._runs_beside_any, draws)
+        return self.resources.problem(beside, in_workers=in_workers)
 
     def trained(self) -> str | None:
         """Why a batch may be part of a graph, or of what an optimizer changes."""
@@ -83,6 +91,9 @@ class LoaderState:
         if any(datasets.keeps_gradients(self.script, settings[part]) for part in ALL if part in settings):
             return "its samples may require gradients"
         return None
+
+    def _runs_beside_any(self, draws: Sequence[ScriptNode], file: Script, node: ast.AST) -> bool:
+        return any(self._runs_beside(file, node, *draw) for draw in draws)
 
     def _runs_beside(self, file: Script, node: ast.AST, script: Script, draw: ast.AST) -> bool:
         """Whether a place runs between two draws of batches: in the body of a loop, again and again beside a kept
@@ -115,7 +126,7 @@ class LoaderState:
         return any(
             ((file is script and file.function(node) is file.function(call)) or not self._is_local_binding(file, node))
             and runs_after(file, node, script, call)
-            for file, node in self.changes
+            for file, node in (*self.changes, *self.resources.environment_changes)
         )
 
 

@@ -58,7 +58,6 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         device_join         where ranks join, and the devices that they use
         early_draws         random numbers of before the join
         file_effects        what the first rank writes for all, or before the others
-        file_calls          which calls write files
         clock_conditions    conditions that the first rank decides for all
     """
     yield from findings(RULE, script, replicated=False)

@@ -10,10 +10,10 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import is_constant, last_name
 from autoaccel.edits import Code, Edit, Replace, WrapStatements
+from autoaccel.pytorch.file_calls import FileCall, file_call, written_path
 from autoaccel.pytorch.gradients import calls_training
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.distribute.clock_conditions import is_timed
-from autoaccel_codemods.distribute.file_calls import FileCall, file_call, written_path
 
 _FIRST: Final = "first"
 _PATH: Final = "path"

@@ -17,6 +17,7 @@ Left alone:
 - scripts that capture CUDA graphs themselves: page-locked memory may not be asked for meanwhile;
 - streams (`IterableDataset`): every worker would repeat all of it, or make other batches of its part;
 - samples, their order or their collation that ask a model or that the loop changes: workers hold copies;
+- samples that read environment variables, or files by paths and kinds, that the loop may write; samples that print;
 - a dataset that is changed as it is read, or that keeps a random generator, an open file or gradients;
 - memory is not pinned for batches of the script's own making that the loop writes to, in which it may ask a part for
   being a tuple, or that are objects of a class of their own; and not where that is all that the file would import

@@ -12,6 +12,7 @@ get `accel.in_memory(loader)`. For all other data without an accelerator the loa
 Only what the loop itself moves is moved ahead. Left alone:
 - parts of the batch that the host reads or changes as well (lengths for packing, labels for NumPy);
 - samples, their order or their collation that ask a model or that the loop changes: a step too early they differ;
+- samples that read environment variables, or files by paths and kinds, that the loop may write; samples that print;
 - loops that draw from the generator of the loader's order as well;
 - batches that the loop changes while they are copied, as `non-blocking` (AA103) says;
 - iterators that are resumed after a `break`, endless streams, batches that `itertools.cycle` keeps;

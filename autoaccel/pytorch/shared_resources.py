@@ -1,0 +1,269 @@
+"""What samples and the loop that reads them share besides objects: files, environment variables, what is printed.
+
+Whoever fetches ahead, or has workers fetch, reads files and variables as they were before the step that comes first,
+and prints before it. Paths are compared as far as they are written (`path_texts`), and by what the files hold: pictures
+are not read from where tensors are saved.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from autoaccel.analysis.classes import class_info, lineage
+from autoaccel.analysis.script import Script
+from autoaccel.dataflow.call_arguments import given_as, given_values
+from autoaccel.dataflow.completeness import ScriptNode
+from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import is_constant, last_name
+from autoaccel.library_models.python_names import CONTAINER_CHANGES
+from autoaccel.pytorch.file_calls import FileContent, FileUse, file_read, file_written
+from autoaccel.pytorch.path_texts import ANYTHING, Texts, inside, path_texts
+
+_ENVIRONMENT = frozenset({"os.environ", "os.environb"})
+_ASKED = frozenset({"os.getenv", "os.getenvb"})
+_MAPPING_CHANGES = CONTAINER_CHANGES | {"__setitem__", "__delitem__", "__ior__"}
+_DEFAULTS = tuple(f"torch.set_default_{what}" for what in ("dtype", "device", "tensor_type"))
+_LOGGING = frozenset("debug info warning error exception critical log".split())
+_KEPT_OPEN = frozenset("open h5py.File numpy.memmap zipfile.ZipFile tarfile.open".split())
+
+Found = tuple[Script, FileUse]
+
+
+@dataclass(eq=False)
+class SharedResources:
+    """What the code that makes batches, `code`, uses of what the whole process has, in the files of a program."""
+
+    code: dict[ast.AST, Script]
+    own: frozenset[str]
+    """The attributes that its methods read of their own object."""
+    scripts: tuple[Script, ...]
+
+    def problem(self, runs_beside: Callable[[Script, ast.AST], bool], *, in_workers: bool) -> str | None:
+        """Why batches cannot be made at another time than they are asked for, or elsewhere."""
+        if any(runs_beside(*place) for place in self.environment_changes):
+            return "its samples read environment variables that are set while it is read"
+        if self._read and any(runs_beside(*place) for place in self._file_changes()):
+            return "its samples read files that may be written while it is read"
+        if self._appends and (in_workers or any(runs_beside(*place) for place in self._readers())):
+            return "its samples are noted in a file in the order in which they are made"
+        if self._prints and (in_workers or any(runs_beside(*place) for place in self._printing())):
+            return "its samples print, and lines would come in another order"
+        if any(runs_beside(file, call) for file in self.scripts for call in file.calls(*_DEFAULTS)):
+            return "the defaults of torch are changed while it is read"
+        return None
+
+    # -- files
+
+    @cached_property
+    def _calls(self) -> list[tuple[Script, ast.Call]]:
+        return [(file, call) for function, file in self.code.items() for call in file.within(function, ast.Call)]
+
+    @cached_property
+    def _read(self) -> list[Found]:
+        """The files that samples read, those among them that their objects keep open."""
+        found = [(file, use) for file, call in self._calls if (use := file_read(file, call)) is not None]
+        for function, file in self.code.items():
+            cls = file.parent(function)
+            for ref in lineage(file.class_ref(cls)) if isinstance(cls, ast.ClassDef) else ():
+                bindings = (each for name in sorted(self.own) for each in class_info(ref).attributes.get(name, ()))
+                calls = (each for each, _ in bindings if isinstance(each, ast.Call) and _keeps_open(ref.script, each))
+                found += [(ref.script, use) for call in calls if (use := file_read(ref.script, call)) is not None]
+        return list(dict.fromkeys(found))
+
+    def _file_changes(self) -> Iterator[ScriptNode]:
+        """Where a file that samples read may be written, renamed or removed."""
+        contents = {use.content for _, use in self._read if not use.of_names} or {FileContent.ANY}
+        read = [(use, _texts(file, use)) for file, use in self._read]
+        for file in self.scripts:
+            for call in file.calls("os.chdir"):
+                yield file, call
+            for node, written in _written(file):
+                texts = _texts(file, written)
+                if any(_may_meet(use, known, written, texts, contents) for use, known in read):
+                    yield file, node
+
+    @cached_property
+    def _appends(self) -> bool:
+        return any(_is_append(call) for file, call in self._calls)
+
+    def _readers(self) -> Iterator[ScriptNode]:
+        for file in self.scripts:
+            yield from ((file, call) for call in file.find(ast.Call) if file_read(file, call) or _is_append(call))
+
+    # -- environment variables
+
+    @cached_property
+    def environment_changes(self) -> tuple[ScriptNode, ...]:
+        """Where environment variables are set that samples read."""
+        read = {key for function, file in self.code.items() for key in _variables(file, function)}
+        if not read:
+            return ()
+        return tuple(
+            (file, node)
+            for file in self.scripts
+            if "environ" in file.text
+            for node, key in _set_variables(file)
+            if key is None or None in read or key in read
+        )
+
+    # -- what is printed
+
+    @cached_property
+    def _prints(self) -> bool:
+        """Whether samples print, where nothing has gone wrong."""
+        return any(_is_printing(file, call) and not _is_of_failure(file, call) for file, call in self._calls)
+
+    def _printing(self) -> Iterator[ScriptNode]:
+        for file in self.scripts:
+            calls = file.syntax_index.calls_named("print", "write", *sorted(_LOGGING))
+            yield from ((file, call) for call in calls if _is_printing(file, call))
+
+
+def _texts(file: Script, use: FileUse) -> Texts:
+    known = path_texts(file, use.path) if use.path is not None else (ANYTHING,)
+    return tuple(inside(each) for each in known) if use.lists else known
+
+
+def _may_meet(read: FileUse, known: Texts, written: FileUse, texts: Texts, contents: Iterable[FileContent]) -> bool:
+    """Whether one call may write what another reads."""
+    if (written.of_names and not read.of_names) or not any(one.may_be(other) for one in known for other in texts):
+        return False
+    if written.content is FileContent.OWN:
+        return False
+    if read.of_names:  # of any kind, where the folder is known; else of those that are read
+        return ANYTHING not in known or any(each.may_be(written.content) for each in contents)
+    same = any(one.whole and one in texts for one in known)
+    return same or read.content.may_be(written.content)
+
+
+@once
+def _written(file: Script) -> tuple[tuple[ast.AST, FileUse], ...]:
+    """Where a file of the program writes files, and which: where it opens them, and where it writes to open ones."""
+    found: list[tuple[ast.AST, FileUse]] = []
+    for call in file.find(ast.Call):
+        for use in file_written(file, call):
+            found.append((call, use))
+            if _keeps_open(file, call):
+                found += [(each, use) for each in _uses_of(file, call)]
+    for call in file.calls("numpy.load"):
+        if (mode := given_as(call, "mmap_mode")) is not None and not is_constant(mode, None):
+            use = FileUse(call.args[0] if call.args else None, FileContent.ARRAYS)
+            found += [(each, use) for each in _uses_of(file, call)]
+    return tuple(found)
+
+
+def _keeps_open(file: Script, call: ast.Call) -> bool:
+    """Whether what a call gives goes on reading or writing its file."""
+    name = file.qualname(call.func) or last_name(call.func)
+    return name in _KEPT_OPEN or given_as(call, "mmap_mode") is not None
+
+
+def _uses_of(file: Script, call: ast.Call) -> Iterator[ast.AST]:
+    """Where what a call gives is mentioned under the names that it is bound to, and what was made of it."""
+    pending, seen = [call], set[str]()
+    for each in pending:
+        statement = file.statement(each)
+        for name in _bound_to(statement) - seen if statement is not None else ():
+            seen.add(name)
+            mentions = [use for use in file.syntax_index.mentions(name) if isinstance(use.ctx, ast.Load)]
+            yield from mentions
+            pending += mentions  # type: ignore[arg-type]
+
+
+def _bound_to(statement: ast.stmt) -> set[str]:
+    match statement:
+        case ast.Assign(targets=targets):
+            pass
+        case ast.With(items=items):
+            targets = [each.optional_vars for each in items if each.optional_vars is not None]
+        case _:
+            return set()
+    return {last_name(each) for each in targets if isinstance(each, ast.Name | ast.Attribute)}
+
+
+def _is_append(call: ast.Call) -> bool:
+    """`open(path, "a")`"""
+    if last_name(call.func) != "open":
+        return False
+    given = call.args[1:2] if isinstance(call.func, ast.Name) else call.args[:2][-1:]  # `path.open("a")`
+    mode = given_as(call, "mode") or next(iter(given), None)
+    return isinstance(mode, ast.Constant) and isinstance(mode.value, str) and mode.value[:2] in ("a", "a+", "ab", "at")
+
+
+def _variables(file: Script, function: ast.AST) -> Iterator[str | None]:
+    """The environment variables that a function reads; None for those whose names are not known."""
+    for kind in (ast.Name, ast.Attribute):
+        for node in file.within(function, kind):
+            name = file.qualname(node)
+            if name in _ASKED:
+                call = file.call_of(node)
+                yield _text(call.args[0]) if call is not None and call.args else None
+            elif name in _ENVIRONMENT:
+                match file.parent(node):
+                    case ast.Subscript(slice=key):
+                        yield _text(key)
+                    case ast.Attribute() as method if (call := file.call_of(method)) is not None and call.args:
+                        yield _text(call.args[0])
+                    case ast.Compare(left=key, comparators=[_]):
+                        yield _text(key)
+                    case _:
+                        yield None
+
+
+def _set_variables(file: Script) -> Iterator[tuple[ast.AST, str | None]]:
+    for item in file.find(ast.Subscript):
+        if not isinstance(item.ctx, ast.Load) and _is_environment(file, item.value):
+            yield item, _text(item.slice)
+    for statement in file.find(ast.AugAssign):
+        if _is_environment(file, statement.target):
+            yield statement, None
+    for call in file.syntax_index.calls_named(*sorted(_MAPPING_CHANGES)):
+        if isinstance(call.func, ast.Attribute) and _is_environment(file, call.func.value):
+            if call.func.attr != "update":
+                yield call, _text(call.args[0]) if call.args else None
+            for each in given_values(call) if call.func.attr == "update" else ():
+                names = [each.keys] if isinstance(each, ast.Dict) else []
+                yield from ((call, _text(key)) for keys in names for key in keys)
+                if not names:
+                    keyword = file.parent(each)
+                    yield call, keyword.arg if isinstance(keyword, ast.keyword) else None
+
+
+def _is_environment(file: Script, expression: ast.expr) -> bool:
+    return any(value.name in _ENVIRONMENT for value in file.values(expression))
+
+
+def _text(expression: ast.expr | None) -> str | None:
+    value = expression.value if isinstance(expression, ast.Constant) else None
+    return value.decode(errors="replace") if isinstance(value, bytes) else value if isinstance(value, str) else None
+
+
+def _is_printing(file: Script, call: ast.Call) -> bool:
+    match call.func:
+        case ast.Name(id="print"):
+            return not file.definitions(call.func)
+        case ast.Attribute(attr=method, value=owner) if method in _LOGGING:
+            return file.qualname(owner) == "logging" or _is_logger(file, owner)
+        case ast.Attribute(attr="write"):
+            return (file.qualname(call.func) or "").startswith(("sys.std", "tqdm."))
+        case _:
+            return False
+
+
+def _is_logger(file: Script, expression: ast.expr) -> bool:
+    bound = [each.value for each in file.definitions(expression)] if isinstance(expression, ast.Name) else [expression]
+    return any(isinstance(each, ast.Call) and file.qualname(each.func) == "logging.getLogger" for each in bound)
+
+
+def _is_of_failure(file: Script, call: ast.Call) -> bool:
+    """Whether a call says what has gone wrong: in a handler, or before something is raised."""
+    for around in file.ancestors(call):
+        if isinstance(around, ast.ExceptHandler):
+            return True
+        if isinstance(around, ast.FunctionDef):
+            break
+    statement = file.statement(call)
+    return statement is not None and any(isinstance(each, ast.Raise) for each in file.block(statement))
