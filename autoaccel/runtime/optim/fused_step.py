@@ -34,12 +34,19 @@ _STEPS: Final = TrialPolicy(gain=1.02, counted=(10, 40))
 _IDLE: Final = 60.0  # seconds without a step: nobody waits for a trial any longer
 
 _tried: Final[weakref.WeakSet[FusedStep]] = weakref.WeakSet()
+attached: Final[weakref.WeakKeyDictionary[torch.optim.Optimizer, FusedStep]] = weakref.WeakKeyDictionary()
 
 
 def settled() -> bool:
     """Whether no optimizer is being tried at this moment."""
     now = time.monotonic()
     return all(now - each.stepped > _IDLE for each in list(_tried))
+
+
+def is_fused(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether an optimizer's next step is one kernel's, by the script's choice or by ours."""
+    ours = attached.get(optimizer)
+    return (ours is not None and ours.fused) or all(group.get("fused") for group in optimizer.param_groups)
 
 
 class UpdateClock:
@@ -69,17 +76,21 @@ class UpdateClock:
 
 
 class FusedStep:
-    """Decides before each step of an optimizer which kernel makes it, and sees to it that the kernel can."""
+    """Decides before each step of an optimizer which kernel makes it, and sees to it that the kernel can.
+
+    Between steps the optimizer's groups are those of the plain script: who prints them reads nothing of the kernel.
+    """
 
     def __init__(self, optimizer: torch.optim.Optimizer, clock: Clock | None = None) -> None:
         self.stepped = 0.0
+        self.fused = False
         self._verdict: bool | None = None  # None as long as it is tried
-        self._fused = False
         self._place: torch.device | None = None  # no step was seen yet
         self._clock = clock
         self._update_clock = UpdateClock()
         self._trial: ABTrial | None = None
         self._facts: tuple[object, ...] = ()
+        attached[optimizer] = self
         optimizer.register_step_pre_hook(self._before_step)
         optimizer.register_step_post_hook(self._after_step)
         optimizer.register_state_dict_post_hook(_as_by_default)
@@ -101,18 +112,20 @@ class FusedStep:
             self._decide(False, problem)
             fused = False
         self._switch(optimizer, fused)
+        _choose(optimizer, True if fused else None)
         self._update_clock.begin()
 
     def _after_step(self, optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
         if self._verdict is False or torch.compiler.is_compiling():
             return
         self._update_clock.end()
-        if self._fused:
+        _choose(optimizer, None)
+        if self.fused:
             count_versions([each for each in _parameters(optimizer) if each.grad is not None])
 
     def _after_loading(self, _optimizer: torch.optim.Optimizer) -> None:
         """The groups are the checkpoint's now, in which the default made the steps."""
-        self._fused = False
+        self.fused = False
 
     # ------------------------------------------------------------ the trial
 
@@ -152,15 +165,19 @@ class FusedStep:
         note("fused optimizer", Decision(fused, why))
 
     def _switch(self, optimizer: torch.optim.Optimizer, fused: bool) -> None:
-        if fused is self._fused:
+        if fused is self.fused:
             return
-        self._fused = fused
+        self.fused = fused
         for group in optimizer.param_groups:
-            group["fused"] = True if fused else None
             for parameter in group["params"]:
                 state = optimizer.state.get(parameter)
                 if state and parameter.device.type != "cpu":  # each of the two counts its steps elsewhere
                     state["step"] = state["step"].to(parameter.device if fused else "cpu")
+
+
+def _choose(optimizer: torch.optim.Optimizer, fused: bool | None) -> None:
+    for group in optimizer.param_groups:
+        group["fused"] = fused
 
 
 def _unsuitable(optimizer: torch.optim.Optimizer) -> str:

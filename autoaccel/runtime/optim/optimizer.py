@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import weakref
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import torch
 
 from ..environment import disabled
-from .fused_step import FusedStep
+from .fused_step import FusedStep, attached
 
 _Kind = TypeVar("_Kind")
-_attached: Final[weakref.WeakSet[torch.optim.Optimizer]] = weakref.WeakSet()
 
 
 def optimizer(optimizer: _Kind) -> _Kind:
@@ -23,7 +21,6 @@ def optimizer(optimizer: _Kind) -> _Kind:
         optimizer: Of any kind; what has no fused kernel, or has its implementation chosen by hand, is left alone.
     """
     if isinstance(optimizer, torch.optim.Optimizer) and type(optimizer) in (torch.optim.Adam, torch.optim.AdamW):
-        if optimizer not in _attached and not disabled("fused"):
-            _attached.add(optimizer)
+        if optimizer not in attached and not disabled("fused"):
             FusedStep(optimizer)
     return optimizer

@@ -316,5 +316,4 @@ def _is_capturable(optimizer: torch.optim.Optimizer) -> bool:
     """Whether an optimizer keeps all that it changes in tensors on the device, and computes the same in a graph."""
     if type(optimizer) is torch.optim.SGD:
         return True
-    fused = all(group.get("fused") for group in optimizer.param_groups)
-    return fused and type(optimizer) in (torch.optim.Adam, torch.optim.AdamW)
+    return fused_step.is_fused(optimizer) and type(optimizer) in (torch.optim.Adam, torch.optim.AdamW)

@@ -17,6 +17,7 @@ from torch import nn
 from autoaccel import runtime as accel
 from autoaccel.runtime.amp import autocast_controller
 from autoaccel.runtime.optim import fused_step, settled
+from autoaccel.runtime.optim.fused_step import is_fused
 
 ADAMS = (torch.optim.Adam, torch.optim.AdamW)
 
@@ -44,10 +45,6 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int = 3) ->
 
 def unchanged(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     return optimizer
-
-
-def is_fused(optimizer: torch.optim.Optimizer) -> bool:
-    return all(group["fused"] is True for group in optimizer.param_groups)
 
 
 def near(one: list[torch.Tensor], two: list[torch.Tensor]) -> None:
@@ -191,6 +188,17 @@ def test_checkpoints_are_the_plain_scripts() -> None:
         assert one.keys() == two.keys()
         assert one["step"].equal(two["step"])
         assert one["step"].dtype == two["step"].dtype
+
+
+@pytest.mark.usefixtures("at_once")
+def test_who_prints_it_reads_nothing_of_the_kernel() -> None:
+    model = network()
+    plain, optimizer = torch.optim.Adam(model.parameters()), accel.optimizer(torch.optim.Adam(model.parameters()))
+    train(model, optimizer)
+    assert is_fused(optimizer)
+    assert repr(optimizer) == repr(plain)
+    assert optimizer.param_groups == plain.param_groups
+    assert not is_fused(copy.deepcopy(optimizer))
 
 
 @pytest.mark.usefixtures("at_once")
