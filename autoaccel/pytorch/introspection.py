@@ -21,8 +21,10 @@ _TYPES_AT_RUN_TIME = re.compile(
     r"\b(singledispatch\w*|pydantic|typeguard|beartype|jaxtyping|get_type_hints|__annotations__|jsonargparse|tyro"
     r"|omegaconf|signature)\b"
 )
+_ANNOTATIONS = re.compile(r"\b(__annotations__|get_type_hints|get_annotations)\b")
 _LOOKUPS = frozenset({"globals", "locals", *TEXT_RUNNERS})
 _FRAMES = re.compile(r"\b(f_globals|f_locals|currentframe|_getframe|sys\.modules)\b")
+_LISTING = ("vars", "dir", "getmembers")
 _MODULE_LOOKUPS = frozenset({"vars", "getmembers", *TEXT_RUNNERS})
 
 
@@ -53,6 +55,11 @@ def class_inspected(
 
 def _is_torchs(script: Script, node: ast.expr) -> bool:
     return (script.qualname(node) or "").startswith("torch.")
+
+
+def annotations_read(script: Script) -> bool:
+    """Whether somebody may read which annotations a module has. Raises `Incomplete`."""
+    return any(_ANNOTATIONS.search(text) for text in script.project.related_texts(script))
 
 
 def _asks(script: Script, node: ast.Name | ast.Attribute, *, handed: bool) -> bool:
@@ -116,6 +123,17 @@ def object_inspected(script: Script, variables: Collection[str]) -> str | None:
             for call in other.syntax_index.calls_named("type"):
                 if _tells_apart(other, call):
                     return f"its class may be asked for in {line_of(script, other, call)}"
+    return None
+
+
+def attributes_listed(script: Script, kind: Kind) -> str | None:
+    """Why an attribute that is added to an object of torch's may show: `vars(optimizer)`. Raises `Incomplete`."""
+    for other in script.project.related(script):
+        listed = [call.args[0] for call in other.syntax_index.calls_named(*_LISTING) if len(call.args) == 1]
+        listed += [each.value for each in other.syntax_index.mentions("__dict__") if isinstance(each, ast.Attribute)]
+        for each in listed:
+            if kind in other.values(each).kinds:
+                return f"what `{other.source(each)}` has is listed in {line_of(script, other, each)}"
     return None
 
 

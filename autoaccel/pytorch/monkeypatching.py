@@ -126,8 +126,8 @@ def _is_patched(text: str, owner: str, last: str) -> bool:
 
 
 def intercepted(script: Script) -> str | None:
-    """Why calls of torch may be seen by others than torch. Raises `Incomplete`."""
-    for word in ("TorchFunctionMode", "TorchDispatchMode"):
+    """Why calls of torch may be seen by others than torch: a mode, a class of tensors. Raises `Incomplete`."""
+    for word in ("TorchFunctionMode", "TorchDispatchMode", "__torch_function__", "__torch_dispatch__"):
         if any(word in text for text in script.project.texts_with_word(script, word)):
             return f"a `{word}` may count or change the calls of torch"
     return None

@@ -8,7 +8,7 @@ Results differ by rounding.
 Left alone:
 - optimizers whose implementation is chosen: `fused`, `foreach`, `capturable` or `differentiable`;
 - calls whose arguments are not visible (`*args`, `**kwargs`);
-- scripts that capture CUDA graphs themselves, or register hooks on an optimizer's steps;
+- scripts that capture CUDA graphs themselves, register hooks on an optimizer's steps, or list all that it has;
 - optimizers that a framework steps;
 - when the script runs: training in several processes, deterministic algorithms, parameters that are not float32, and
   gradients that are laid out in memory otherwise than their parameters, which the kernel does not bear.
@@ -26,9 +26,11 @@ import ast
 from collections.abc import Iterator
 
 from autoaccel.analysis import Script
+from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
 from autoaccel.pytorch import cuda_graphs
+from autoaccel.pytorch.introspection import attributes_listed
 from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
 from autoaccel.rewriting.rule import Rule
 
@@ -85,6 +87,6 @@ def _problem(script: Script) -> str | None:
         for hook in _HOOKS:
             if any(hook in text for text in script.project.texts_with_word(script, hook)):
                 return f"`{hook}` may change gradients before the step"
-        return monkeypatched_in_text(script, _NAMES)
+        return monkeypatched_in_text(script, _NAMES) or attributes_listed(script, Kind.OPTIMIZER)
     except Incomplete as incomplete:
         return str(incomplete)

@@ -7,9 +7,16 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Project, load
+from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.pytorch.introspection import class_inspected, name_looked_up, object_inspected
+from autoaccel.pytorch.introspection import (
+    annotations_read,
+    attributes_listed,
+    class_inspected,
+    name_looked_up,
+    object_inspected,
+)
 
 OLD = "torch.cuda.amp.GradScaler"
 NAMES = (OLD, "torch.amp.GradScaler")
@@ -84,6 +91,37 @@ def test_name_looked_up_by_others(tmp_path: Path, importing: str, found: bool) -
     script = load(texts[path], path, Project(texts))
     assert (name_looked_up(script, "autocast", public=True) is not None) is found
     assert name_looked_up(script, "autocast", public=False) is None
+
+
+@pytest.mark.parametrize(
+    ("expression", "listed"),
+    [
+        ("vars(optimizer)", True),
+        ("dir(optimizer)", True),
+        ("optimizer.__dict__", True),
+        ("inspect.getmembers(optimizer)", True),
+        ("print(optimizer, optimizer.state_dict())", False),
+        ("vars(args)", False),
+        ("dir()", False),
+        ("other.vars(optimizer, 1)", False),
+    ],
+)
+def test_attributes_listed(expression: str, listed: bool) -> None:
+    text = f"import torch, inspect\noptimizer = torch.optim.SGD(parameters, lr=0.1)\n{expression}\n"
+    assert (attributes_listed(load(text), Kind.OPTIMIZER) is not None) is listed
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("print(__annotations__)", True),
+        ("typing.get_type_hints(module)", True),
+        ("inspect.get_annotations(module)", True),
+        ("x: int = 1", False),
+    ],
+)
+def test_annotations_read(text: str, read: bool) -> None:
+    assert annotations_read(load(text)) is read
 
 
 def test_past_a_bound_nothing_is_known(tmp_path: Path) -> None:

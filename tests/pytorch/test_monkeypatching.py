@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Project, load
-from autoaccel.pytorch.monkeypatching import monkeypatched, monkeypatched_in_text, patches
+from autoaccel.pytorch.monkeypatching import intercepted, monkeypatched, monkeypatched_in_text, patches
 
 OLD = "torch.cuda.amp.GradScaler"
 NAMES = (OLD, "torch.amp.GradScaler")
@@ -95,3 +95,16 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 {text}
 """)
     assert (next(iter(patches(script)), None) is not None) is found
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("class Count(TorchFunctionMode): ...", True),
+        ("class Counted(torch.Tensor):\n    def __torch_function__(cls, *given): ...", True),
+        ("class Counted(torch.Tensor):\n    __torch_dispatch__ = count", True),
+        ("class Plain(torch.Tensor): ...", False),
+    ],
+)
+def test_intercepted(text: str, seen: bool) -> None:
+    assert (intercepted(load(f"import torch\n{text}\n")) is not None) is seen

@@ -14,7 +14,8 @@ from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.python_names import BUILTINS, CONTAINER_CHANGES, CONTAINERS
 from autoaccel.library_models.tensor_operations import METHODS
 from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
-from autoaccel.pytorch.monkeypatching import patches
+from autoaccel.pytorch.introspection import attributes_listed
+from autoaccel.pytorch.monkeypatching import intercepted, patches
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.captured_step.region import StepRegion
@@ -29,6 +30,7 @@ _SILENT = CONTAINERS | frozenset(
 )
 _SILENT_MODULES = ("torch.", "math.", "typing.", "einops.", "functools.", "itertools.")
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
+_COUNTED = "cache_info"  # of functions with `lru_cache`
 _LOUD = frozenset(
     f"torch.{name}"
     for name in """save load tensor as_tensor from_numpy nonzero unique masked_select manual_seed seed set_rng_state
@@ -46,8 +48,12 @@ def refuse(script: Script, region: StepRegion) -> None:
             raise DeclinedError(f"`{name}` may run other code in it")
         if name := next((each for each in ("forward", "__call__") if other.syntax_index.stored(each)), None):
             raise DeclinedError(f"`{name}` is assigned, to code that is not looked at")
+        if other.syntax_index.mentions(_COUNTED):
+            raise DeclinedError(f"`{_COUNTED}` tells how often a function was called")
         if (patched := next(iter(patches(other)), None)) is not None:
             raise DeclinedError(f"`{other.source(patched)}` puts something else in the place of what torch has")
+    if (seen := intercepted(script) or attributes_listed(script, Kind.OPTIMIZER)) is not None:
+        raise DeclinedError(seen)
     for other, code in reachable_code(script, region.statements, building=False):
         own = any(code is each for each in region.statements)
         where = f"line {{}} of `{code.name}`" if isinstance(code, ast.FunctionDef) else "line {}"

@@ -13,7 +13,7 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import Loop, position, split_lines, walk_scope
 from autoaccel.edits import Code, Edit, InsertBefore, RemoveStatement, literal
-from autoaccel.pytorch.introspection import name_looked_up
+from autoaccel.pytorch.introspection import annotations_read, name_looked_up
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.captured_step.region import StepRegion, noted
@@ -43,6 +43,8 @@ def plan(script: Script, region: StepRegion) -> Lifted:
         )
     if reads_any_name(script) or any(not call.args for call in script.syntax_index.calls_named("dir")):
         raise DeclinedError("names may be looked up while the program runs")
+    if script.function(region.loop) is None and _is_annotated(region) and annotations_read(script):
+        raise DeclinedError("the annotations of variables may be read, and those of a function's are not kept")
     names = [part for each in region.statements for part in ast.walk(each) if isinstance(part, ast.Name)]
     names.sort(key=position)
     stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
@@ -113,6 +115,10 @@ def _names_class(region: StepRegion) -> bool:
         for each in region.statements
         for part in ast.walk(each)
     )
+
+
+def _is_annotated(region: StepRegion) -> bool:
+    return any(isinstance(part, ast.AnnAssign) for each in region.statements for part in ast.walk(each))
 
 
 def _refuse_shared(script: Script, region: StepRegion, stored: set[str]) -> None:

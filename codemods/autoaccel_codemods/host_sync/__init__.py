@@ -34,6 +34,7 @@ from collections.abc import Iterator
 
 from autoaccel.analysis import Script
 from autoaccel.edits import Code, Edit, Finding, Replace, Skipped, Tier
+from autoaccel.pytorch.monkeypatching import intercepted
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.host_sync import reads, sums, waiting
 from autoaccel_codemods.host_sync.sums import Sum
@@ -75,7 +76,9 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 
 
 def _problem(script: Script, found: Sum) -> str | None:
-    return reads.problem(script, found) or waiting.compiled(script) or waiting.own_ordering(script)
+    return (
+        reads.problem(script, found) or waiting.compiled(script) or waiting.own_ordering(script) or intercepted(script)
+    )
 
 
 def _edits(script: Script, found: Sum) -> Iterator[Edit]:
