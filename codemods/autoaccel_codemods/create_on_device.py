@@ -15,6 +15,7 @@ Left alone:
 - `.cuda(gpu)` where `gpu` may be `None`: to `.cuda` that is the current GPU, to a factory the CPU;
 - arithmetic between creation and move, and `linspace` of whole numbers, which the device may round differently;
 - legacy types of computed data, which are copied either way;
+- programs that make tensors without data, on the device "meta": moving one is an error, which may be handled;
 - factories and moves that the script, or a file around it, replaces by its own.
 
 Before:
@@ -27,6 +28,7 @@ After:
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from autoaccel.analysis import Script
@@ -54,6 +56,9 @@ RULE = Rule(
     addresses=("transfer", "sync"),
     order=20,
 )
+_WITHOUT_DATA = ("meta", "init_empty_weights", "FakeTensorMode")
+# A device, not the key of a mapping.
+_NO_DATA = re.compile(r"(?<!\[)(?<!get\()(['\"])meta\1(?!\s*[\]:])|\b(init_empty_weights|FakeTensorMode)\b")
 
 
 @RULE.check
@@ -105,9 +110,18 @@ def _patched(script: Script, made: Creation, moved: DeviceMove) -> str | None:
     method = moved.call.func.attr if isinstance(moved.call.func, ast.Attribute) else ""
     names = [made.name, f"torch.Tensor.{method}"]
     try:
-        return intercepted(script) or monkeypatched_in_text(script, names)
+        return _without_data(script) or intercepted(script) or monkeypatched_in_text(script, names)
     except Incomplete as incomplete:
         return str(incomplete)
+
+
+def _without_data(script: Script) -> str | None:
+    """Why what is moved may have no data, so that moving it is an error, which somebody may handle. Raises
+    `Incomplete`."""
+    for word in _WITHOUT_DATA:
+        if any(_NO_DATA.search(text) for text in script.project.texts_with_word(script, word)):
+            return 'on the device "meta" it would have no data, and to move it would be an error'
+    return None
 
 
 def _is_host(device: Code) -> bool:
