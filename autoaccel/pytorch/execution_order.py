@@ -5,13 +5,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from autoaccel.analysis.classes import lineage
+from autoaccel.analysis.classes import derived_classes, external_lineage, lineage
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Answer, CallSite, ScriptNode
 from autoaccel.dataflow.syntax_index import Function, last_name
 from autoaccel.library_models.python_names import CONSTRUCTORS, PROPERTIES
 from autoaccel.pytorch.loader_calls import repeats
+
+_CALLED_BY_LIBRARIES = frozenset("forward __call__ write writelines flush".split())
+# Classes of which no library calls a method while a loop runs, but those that Python's own protocols name.
+_CALLING_NOTHING = tuple(
+    "torch.nn. torch.utils.data. torchvision.datasets. abc. typing. enum. object unittest.".split()
+)
 
 
 def runs_within(
@@ -41,7 +47,8 @@ def runs_within(
             if _files_naming(file, function).missing is not None:
                 return True
             mentions = list(_mentions(file, function))
-            if (mentions or _is_implicit(function)) and function not in around:
+            unseen = _is_implicit(function) or (not callers and _is_called_unseen(file, function))
+            if (mentions or unseen) and function not in around:
                 return True
             pending.extend(mentions)
         if any(file.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
@@ -74,6 +81,8 @@ def runs_after(file: Script, node: ast.AST, script: Script, call: ast.Call) -> b
             seen.add(function)
             callers = file.callers(function)
             if _files_naming(file, function).missing is not None or _is_implicit(function):
+                return True
+            if not callers and _is_called_unseen(file, function):
                 return True
             if any(True for _ in _mentions(file, function)):
                 return True
@@ -166,9 +175,13 @@ def _called_by_name(file: Script, function: Function) -> Iterator[ScriptNode]:
     Properties are entered wherever an attribute of their name is read or assigned to.
     """
     name = getattr(function, "name", None)
+    cls = file.parent(function)
+    if name in CONSTRUCTORS and name != "__init__" and isinstance(cls, ast.ClassDef):
+        for ref in (file.class_ref(cls), *derived_classes(file.class_ref(cls))):
+            for other in ref.script.project.files_naming(ref.script, ref.node.name, attribute=False):
+                yield from ((other, call) for call in other.syntax_index.calls_named(ref.node.name))
     if name is None or name in CONSTRUCTORS:
         return
-    cls = file.parent(function)
     method = isinstance(cls, ast.ClassDef)
     bases = {each.node for each in lineage(file.class_ref(cls))} if isinstance(cls, ast.ClassDef) else set()
     for other in _files_naming(file, function):
@@ -186,6 +199,17 @@ def _is_implicit(function: Function) -> bool:
     """Whether Python calls a method by itself: `__getitem__`, `__enter__`."""
     name = getattr(function, "name", "")
     return name.startswith("__") and name.endswith("__") and name not in CONSTRUCTORS | {"__call__"}
+
+
+def _is_called_unseen(file: Script, function: Function) -> bool:
+    """Whether a library may call a method that the program itself calls nowhere: `forward` of a part of a sequence,
+    `write` of what is printed to, `emit` of a `logging.Handler`."""
+    cls, name = file.parent(function), getattr(function, "name", "")
+    if not isinstance(cls, ast.ClassDef):
+        return False
+    if name in _CALLED_BY_LIBRARIES:
+        return True
+    return any(not base.startswith(_CALLING_NOTHING) for base in external_lineage(file.class_ref(cls)))
 
 
 def _is_property(function: Function) -> bool:

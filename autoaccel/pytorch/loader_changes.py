@@ -321,6 +321,9 @@ def _is_change(inputs: LoaderInputs, file: Script, call: ast.Call) -> bool:
             if any(inputs.touched(other, name) for other, name in _named_before(file, each)):
                 return True
     if is_library(file, call):
+        match call.args:
+            case [owner, ast.Constant(value=str() as attr), *_] if inputs.is_own(file, owner, attr):
+                return getattr(call.func, "id", "") in ("setattr", "delattr")
         given = given_values(call) if is_unseen(file, call) else []
         return any(inputs.touched(file, each) for each in (*changed_by_library(file, call), *given))
     if writes(file, call):

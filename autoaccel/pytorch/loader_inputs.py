@@ -82,7 +82,7 @@ class LoaderInputs:
         self.attributes: set[str] = set()
         """The attributes that this code reads, of whatever object."""
         self.own: set[str] = set()
-        """Those that its methods read of their own object."""
+        """Those that it reads of the project's classes and objects: in methods, of their own object."""
         self.trained: str | None = None
         """Source text of something trained that this code reads."""
         self._seen: set[tuple[ast.AST, ElementPath]] = set()
@@ -119,6 +119,8 @@ class LoaderInputs:
                     self.own.add(attribute.attr)
                 self._pending.append((file, attribute, ()))
                 for value in file.values(attribute.value):
+                    if value.kind in (Kind.CLASS, Kind.OBJECT) and value.cls is not None:
+                        self.own.add(attribute.attr)
                     if value.how == "module" and value.node is not None and value.script is not None:
                         self.names[value.node, attribute.attr] = value.script
         for call in file.within(function, ast.Call):
@@ -361,7 +363,9 @@ class LoaderInputs:
 
     def is_own(self, file: Script, owner: ast.expr, attr: str) -> bool:
         """Whether an attribute of who knows what may be one that this code reads of its own object."""
-        return attr in self.own and attr not in _OF_TENSORS and Kind.UNKNOWN in file.values(owner).kinds
+        if attr not in self.own or attr in _OF_TENSORS:
+            return False
+        return Kind.UNKNOWN in file.values(owner).kinds or (file.qualname(owner) or "").startswith("__main__.")
 
 
 def same_memory(value: Value) -> Iterator[ast.expr]:

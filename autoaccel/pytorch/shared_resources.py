@@ -18,7 +18,7 @@ from autoaccel.dataflow.call_arguments import given_as, given_values
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import is_constant, last_name
-from autoaccel.library_models.python_names import CONTAINER_CHANGES
+from autoaccel.library_models.python_names import CONTAINER_CHANGES, TEXT_RUNNERS
 from autoaccel.pytorch.file_calls import FileContent, FileUse, file_read, file_written
 from autoaccel.pytorch.path_texts import ANYTHING, Texts, inside, path_texts
 
@@ -53,6 +53,8 @@ class SharedResources:
             return "its samples print, and lines would come in another order"
         if any(runs_beside(file, call) for file in self.scripts for call in file.calls(*_DEFAULTS)):
             return "the defaults of torch are changed while it is read"
+        if any(runs_beside(*place) for place in self._run_texts()):
+            return "a text is run as code while it is read"
         return None
 
     # -- files
@@ -92,6 +94,12 @@ class SharedResources:
     def _readers(self) -> Iterator[ScriptNode]:
         for file in self.scripts:
             yield from ((file, call) for call in file.find(ast.Call) if file_read(file, call) or _is_append(call))
+
+    def _run_texts(self) -> Iterator[ScriptNode]:
+        for file in self.scripts:
+            for call in file.syntax_index.calls_named(*TEXT_RUNNERS):
+                if isinstance(call.func, ast.Name) and not file.definitions(call.func):
+                    yield file, call
 
     # -- environment variables
 

@@ -57,6 +57,38 @@ WITHIN = {
         "class A:\n    def __init__(self):\n        here()\na = A()\nfor x in loader:\n    print(a)",
         False,
     ),
+    "a method that a library may call": (
+        "class A(logging.Handler):\n    def emit(self, record):\n        here()\nfor x in loader:\n    pass",
+        True,
+    ),
+    "a method of a library's class that is called above": (
+        "class A(logging.Handler):\n    def f(self):\n        here()\nA().f()\nfor x in loader:\n    pass",
+        False,
+    ),
+    "a method that a library's class has no use for": (
+        "class A(Dataset):\n    def f(self):\n        here()\nfor x in loader:\n    pass",
+        False,
+    ),
+    "a part of a sequence": (
+        "class A(nn.Module):\n    def forward(self, x):\n        here()\nnn.Sequential(A())\nfor x in loader:\n    x",
+        True,
+    ),
+    "where something is printed to": (
+        "class A:\n    def write(self, text):\n        here()\nfor x in loader:\n    print(x, file=A())",
+        True,
+    ),
+    "another constructor": (
+        "class A:\n    def __new__(cls):\n        here()\nfor x in loader:\n    A()",
+        True,
+    ),
+    "another constructor, of an object made before": (
+        "class A:\n    def __post_init__(self):\n        here()\nA()\nfor x in loader:\n    pass",
+        False,
+    ),
+    "another constructor, of a derived class": (
+        "class A:\n    def __post_init__(self):\n        here()\nclass B(A): ...\nfor x in loader:\n    B()",
+        True,
+    ),
     "an object that is called": (
         "class A:\n    def __call__(self):\n        here()\na = A()\nfor x in loader:\n    a()",
         True,
@@ -140,7 +172,7 @@ def files(folder: Path, **texts: str) -> dict[str, Script]:
 @pytest.mark.parametrize("case", WITHIN)
 def test_runs_within(case: str) -> None:
     text, expected = WITHIN[case]
-    script = load(f"from torch import nn\n{text}\n")
+    script = load(f"import logging\nfrom torch import nn\nfrom torch.utils.data import Dataset\n{text}\n")
     assert runs_within(script, place(script), script, loop(script)) is expected
 
 

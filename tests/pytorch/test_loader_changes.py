@@ -19,6 +19,9 @@ class Base:
     def after(self):
         pass
 
+class Options:
+    scale = 1
+
 class Data(Dataset):
     def __init__(self, helper=None):
         self.x = torch.randn(64, 8)
@@ -47,7 +50,9 @@ loader = DataLoader({dataset}, sampler=order)
 """
 
 
-def state_of(body: str, *, before: str = "", item: str = "self.x[i] * self.width", **parts: str) -> str | None:
+def state_of(
+    body: str, *, before: str = "", item: str = "self.x[i] * self.width * Options.scale", **parts: str
+) -> str | None:
     text = SCRIPT.format(item=item, given=parts.get("given", ""), dataset=parts.get("dataset", "data"))
     script = load(f"{text}{before}\nfor epoch in range(2):\n    for x in loader:\n        {body}\n")
     (loop,) = loader_loops(script)
@@ -91,6 +96,11 @@ def state_of(body: str, *, before: str = "", item: str = "self.x[i] * self.width
         "unseen.shuffle(weights)",
         "import library; library.change(weights)",
         "unknown(weights)",
+        "setattr(unknown, 'width', 2)",
+        "type(net).options.width = 2",
+        "import __main__ as me; me.data.width = 2",
+        "Options.scale = 2",
+        "unknown.scale = 2",
     ],
 )
 def test_changed_while_it_is_read(body: str) -> None:
@@ -120,6 +130,8 @@ def test_changed_while_it_is_read(body: str) -> None:
         "import library; library.change(x)",
         "import matplotlib.pyplot as plt; plt.plot(weights)",
         "unknown(x, len(weights))",
+        "setattr(unknown, 'unread', 2)",
+        "unknown.other = 2",
     ],
 )
 def test_only_read(body: str) -> None:

@@ -190,6 +190,12 @@ def test_what_has_gone_wrong_is_printed() -> None:
     assert reason(sample, "print(step)", workers=True) is None
 
 
+def test_texts_that_are_run() -> None:
+    assert reason("self.root", "exec(text)") is not None
+    assert reason("self.root", "torch.nn.Linear(1, 1).eval()") is None
+    assert reason("self.root", after="exec(text)") is None
+
+
 def test_defaults_of_torch() -> None:
     assert reason("torch.zeros(3)", "torch.set_default_dtype(torch.float64)") is not None
     assert reason("torch.zeros(3)", after="torch.set_default_dtype(torch.float64)") is None
