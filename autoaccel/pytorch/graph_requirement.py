@@ -22,7 +22,7 @@ from autoaccel.library_models.graph_operations import (
 )
 from autoaccel.library_models.python_names import PLAIN_DECORATORS
 from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
-from autoaccel.pytorch.forwards import forward_methods
+from autoaccel.pytorch.forwards import is_module_method
 from autoaccel.pytorch.graph_flow import GraphFlow
 from autoaccel.pytorch.graph_operands import MAY_HOLD, may_have_graph
 from autoaccel.pytorch.graph_states import CallStack, FlowState, GraphNeeded, push_call
@@ -159,13 +159,24 @@ def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: Seen
             raise Incomplete("a model's forward is replaced")
         for file, function in functions:
             yield from _run_by(file, function, forward, seen)
-    for function in forward_methods(script):
-        yield from _run_by(script, function, forward, seen)
+    for function in script.find(ast.FunctionDef):
+        if function.name in ("forward", "__call__") and is_module_method(script, function):
+            yield from _run_by(script, function, forward, seen)
 
 
 def _run_by(script: Script, function: ast.AST, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[FlowState]:
     if function not in seen:
-        yield from _all_computed(script, function, ((*forward, function),), seen)
+        frames = ((*forward, function),)
+        yield from _all_computed(script, function, frames, seen)
+        if not script.callers(function):  # a part of a sequence: what it is given has the graph of the parts before it
+            yield from ((script, each, False, frames) for each in _reads_of_inputs(script, function))
+
+
+def _reads_of_inputs(script: Script, function: ast.AST) -> Iterator[ast.Name]:
+    for name in script.within(function, ast.Name):
+        if isinstance(name.ctx, ast.Load) and name.id != "self":
+            if any(each.how == "param" and each.scope.node is function for each in script.definitions(name)):
+                yield name
 
 
 def _kept(script: Script, outer: ast.AST, call_stack: CallStack, seen: Seen) -> Iterator[FlowState]:

@@ -25,7 +25,8 @@ _HOOKING = tuple(f"register_{each}_hook" for each in "forward module_forward for
 _AROUND = frozenset({"enumerate", "zip", "iter", "pass"})  # iterators whose elements come from what they are made of
 _CALLED = CONSTRUCTORS | {"__call__"}
 _ITERATING = ("__iter__", "__next__", "__getitem__", "__reversed__")
-_COMPARING = tuple(f"__{name}__" for name in "eq ne lt le gt ge contains iter getitem".split())
+_COMPARING = tuple(f"__{name}__" for name in "eq ne lt le gt ge contains iter getitem hash".split())
+_KEY = ("__hash__", "__eq__", "__index__")
 _TRUTH = ("__bool__", "__len__")
 _NUMBER = ("__int__", "__float__", "__complex__", "__index__", "__round__", "__abs__")
 _TEXT = ("__str__", "__repr__", "__format__")
@@ -51,8 +52,9 @@ def implicit_callees(script: Script, node: ast.AST) -> Iterator[tuple[Script, as
             yield from _methods(script, owner, ("__getattr__", "__getattribute__"))
             if any(value.kind is Kind.UNKNOWN and value.cls is None for value in script.values(owner)):
                 yield from (each for each in _all_properties(script) if each[1].name == name)
-        case ast.Subscript(value=owner, ctx=ast.Load()):
+        case ast.Subscript(value=owner, slice=key, ctx=ast.Load()):
             yield from _methods(script, owner, ("__getitem__", "__missing__"))
+            yield from _methods(script, key, _KEY)
         case ast.For(iter=owner) | ast.comprehension(iter=owner):
             yield from _methods(script, owner, _ITERATING)
         case ast.Assign(targets=[ast.Tuple() | ast.List()], value=owner):
