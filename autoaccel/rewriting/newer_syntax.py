@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import accumulate
 
 # By class of node; what is as old as the oldest Python that runs this tool is left out.
 _SINCE = {
@@ -12,9 +13,13 @@ _SINCE = {
     "TemplatedString": (3, 14),
 }
 
+_MOST_NESTED = 200  # brackets, as for every Python; of many more LibCST's parser takes the process down
+
 
 def needed(text: str, problem: str) -> tuple[int, int] | None:
     """The oldest Python that can read a text of which this one said `problem`; None where none is known to."""
+    if max(accumulate((each in "([{") - (each in ")]}") for each in text), default=0) > _MOST_NESTED:
+        return None
     import libcst as cst
 
     try:

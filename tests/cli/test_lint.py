@@ -355,6 +355,7 @@ DEEP = f"import torch\nx = slow(1)\ny = {'-' * 20_000}1\n"
         pytest.param("slow(t'{x}')\n", "train.py:1: needs autoaccel under Python 3.14 or newer", id="3.14"),
         pytest.param("print 'slow(1)'\n", "train.py:1: cannot parse: Missing parentheses", id="2.7"),
         pytest.param("slow(b'é')\n", "train.py:1: cannot parse: bytes can only contain ASCII", id="no Python"),
+        pytest.param(f"slow({'(' * 3000}", "train.py:1: cannot parse: too many nested parentheses", id="parentheses"),
         pytest.param(DEEP, "train.py: left alone, it is nested too deeply to be analysed", id="deep"),
     ],
 )
