@@ -132,6 +132,7 @@ def _method_class(script: Script, receiver: ast.expr) -> ast.ClassDef | None:
     return cls if isinstance(cls, ast.ClassDef) else None
 
 
+@once
 def _method(script: Script, receiver: ast.expr) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     """The method of which `receiver` is the first parameter."""
     if not isinstance(receiver, ast.Name):

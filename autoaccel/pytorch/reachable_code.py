@@ -82,6 +82,7 @@ def _callees(script: Script, call: ast.Call, *, building: bool) -> Iterator[tupl
             yield from ((other, each) for each in other.find(ast.FunctionDef) if each.name == name)
 
 
+@once_all
 def _all_models(script: Script) -> Iterator[tuple[Script, ast.FunctionDef]]:
     """The forward passes of whatever model there is."""
     for other in script.project.related(script):
