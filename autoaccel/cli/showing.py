@@ -9,6 +9,7 @@ from pathlib import Path
 from autoaccel import discovery
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.config import Configuration, Settings
+from autoaccel.reports.context import shown
 
 
 def settings(configuration: Configuration, paths: Sequence[Path], stdin_filename: Path | None) -> str:
@@ -25,10 +26,10 @@ def _first(configuration: Configuration, paths: Sequence[Path], stdin_filename: 
 def _lines(configuration: Configuration, path: Path) -> Iterator[str]:
     chosen = configuration.settings_for(path)
     choice = configuration.choice_for(path)
-    yield f"# settings for {path}"
-    yield f"# from {chosen.origin or 'the defaults, there is no configuration file'}"
+    yield shown(f"# settings for {path}")
+    yield shown(f"# from {chosen.origin or 'the defaults, there is no configuration file'}")
     for origin in chosen.origins[1:]:
-        yield f"# which extends {origin}"
+        yield shown(f"# which extends {origin}")
     yield "select = ["
     for rule in sorted(configuration.rules_for(path), key=lambda rule: rule.code):
         yield f"    {_quoted(rule.code)},  # {rule.name}, {rule.tier.label}"
@@ -51,7 +52,7 @@ def _places(configuration: Configuration, chosen: Settings, path: Path) -> Itera
     for name, group in (("exclude", scope.exclude[:1]), ("extend-exclude", scope.exclude[1:])):
         yield f"{name} = ["
         for patterns in group:
-            yield f"    # in {patterns.folder}"
+            yield shown(f"    # in {patterns.folder}")
             yield from (f"    {_quoted(line)}," for line in patterns.lines)
         yield "]"
     yield f"respect-gitignore = {_quoted(chosen.respect_gitignore)}"

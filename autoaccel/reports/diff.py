@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ _ESCAPES = {
     '"': '\\"',
     "\\": "\\\\",
 }
+_CONTROL = re.compile(r'[\x00-\x1f"\\\x7f-\x9f\u2028\u2029]')
 _LONG = 1000  # lines from which the exact comparison of frequent lines would take long
 _NO_NEWLINE = "\n\\ No newline at end of file\n"
 
@@ -80,6 +82,10 @@ def _split(text: str) -> list[str]:
 
 def _quoted(name: str) -> str:
     """A file name in a patch header: quoted as C strings are where it must be, ended by a tab where it holds spaces."""
-    if any(character < " " or character in '"\\' for character in name):
-        return '"' + "".join(_ESCAPES.get(character, character) for character in name) + '"'
+    if _CONTROL.search(name):
+        return '"' + _CONTROL.sub(_escaped, name) + '"'
     return f"{name}\t" if " " in name else name
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return _ESCAPES.get(match[0]) or "".join(f"\\{byte:03o}" for byte in match[0].encode())

@@ -60,7 +60,15 @@ NASTY = "a\x1b[31m\n::error::b.py"
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such names there")
 @pytest.mark.parametrize(
-    "arguments", [["lint"], ["lint", "--output-format", "concise"], ["rewrite"], ["rewrite", "--check"]]
+    "arguments",
+    [
+        ["lint"],
+        ["lint", "--output-format", "concise"],
+        ["lint", "--show-settings"],
+        ["rewrite"],
+        ["rewrite", "--check"],
+        ["rewrite", "--diff"],
+    ],
 )
 @pytest.mark.parametrize("text", ["x = slow(1)\n", "x = slow(*y)\n", "x = slow(1\n", "# coding: klingon\n", None])
 def test_names_are_shown_and_do_nothing(run: Run, folder: Path, arguments: list[str], text: str | None) -> None:

@@ -32,7 +32,8 @@ def test_no_change_is_no_patch() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["x.py", "a folder/my script.py", 'quo"te.py', "back\\slash.py", "tab\there.py", "é.py"]
+    "name",
+    ["x.py", "a folder/my script.py", 'quo"te.py', "back\\slash.py", "tab\there.py", "é.py", "esc\x1b[2J\x9b\u2028.py"],
 )
 def test_names(name: str) -> None:
     assert applied("a\nb\n", "a\nc\n", name) == b"a\nc\n"
