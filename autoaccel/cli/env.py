@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 import autoaccel
+from autoaccel.cli.options import Choice
 
 # In a process of its own: importing torch takes seconds and may fail in ways that no except clause catches.
 _PROBE = """
@@ -31,7 +32,7 @@ _SWITCH = {True: "on", False: "off"}
 
 
 @click.command(short_help="Show versions and what the runtime would decide.")
-@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--output-format", type=Choice(["text", "json"]), default="text", show_default=True)
 def env(output_format: str) -> int:
     """Show versions, the accelerator, and what rewritten scripts would decide on this machine."""
     switches = {name: value for name, value in sorted(os.environ.items()) if name.startswith("AUTOACCEL_")}

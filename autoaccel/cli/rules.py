@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import click
 
+from autoaccel.cli.options import Choice
 from autoaccel.config import known_rules, rule_named
 from autoaccel.config.refusals import refusal
 
-FORMATS = click.Choice(["text", "json", "markdown"])
+FORMATS = Choice(["text", "json", "markdown"])
 
 
 @click.command(short_help="Explain one rule.")

@@ -83,9 +83,17 @@ def test_names_are_shown_and_do_nothing(run: Run, folder: Path, arguments: list[
 
 
 @pytest.mark.parametrize(
-    ("option", "meant"), [("--tier=exat", "exact"), ("--color=alway", "always"), ("--output-format=githb", "github")]
+    ("option", "meant"),
+    [
+        ("lint --tier=exat", "exact"),
+        ("lint --color=alway", "always"),
+        ("lint --output-format=githb", "github"),
+        ("rule AA101 --output-format=markdwn", "markdown"),
+        ("rules --output-format=jsn", "json"),
+        ("env --output-format=jsno", "json"),
+    ],
 )
 def test_what_was_meant(run: Run, folder: Path, option: str, meant: str) -> None:
-    result = run("lint", option, ".")
+    result = run(*option.split())
     assert result.exit_code == 2
     assert f"did you mean {meant!r}?" in result.stderr
