@@ -15,7 +15,7 @@ from autoaccel import discovery
 from autoaccel.cli.terminal import Terminal
 from autoaccel.config import Configuration
 from autoaccel.config import configure as configure_project
-from autoaccel.config.selection import is_empty
+from autoaccel.config.selection import all_inexact, is_empty
 from autoaccel.notebooks import is_notebook
 from autoaccel.reports.context import shown
 
@@ -52,9 +52,24 @@ def find(paths: Sequence[Path], configuration: Configuration, terminal: Terminal
         terminal.warn(f"{path}: no Python files found")
     for path in found.links:
         terminal.say(shown(f"{path}: not followed, it leads to {os.path.realpath(path)}"))
-    if found.files and all(is_empty(configuration.choice_for(path)) for path in found.files):
-        terminal.warn("no rule is selected, nothing is looked for")
+    tell_of_choice(found.files, configuration, terminal)
     return found
+
+
+def tell_of_choice(paths: Sequence[Path], configuration: Configuration, terminal: Terminal) -> None:
+    """Say where the choice of rules leaves nothing to be looked for."""
+    choices = [*dict.fromkeys(map(configuration.choice_for, paths))]
+    if choices and all(map(is_empty, choices)):
+        terminal.warn("no rule is selected, nothing is looked for")
+        return
+    given = click.get_current_context().params
+    if not (given.get("select") or given.get("tier")):
+        return  # a project's own choice is no slip, and rules need not be imported for what the cache knows
+    inexact = [all_inexact(choice) for choice in choices]
+    if inexact and all(inexact):
+        names = ", ".join(dict.fromkeys(f"{rule.code} {rule.tier.label}" for rules in inexact for rule in rules))
+        said = f"no selected rule is as exact as tier {choices[0].tier} ({names}); what is less exact is left alone"
+        terminal.warn(said)
 
 
 def refuse_notebook(path: Path) -> None:

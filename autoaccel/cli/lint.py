@@ -91,6 +91,7 @@ def lint(
     if inputs.is_excluded_stdin(stdin_filename, configuration):
         reports = []
     elif paths == (STDIN,):
+        inputs.tell_of_choice([stdin_filename or UNNAMED], configuration, speaker)
         reports = [_lint_stdin(stdin_filename or UNNAMED, configuration, texts, changes=changes)]
     else:
         found = inputs.find(paths, configuration, speaker)

@@ -270,6 +270,7 @@ def _rewrite_stdin(name: Path | None, run: Run) -> int:
     is_excluded = inputs.is_excluded_stdin(name, run.configuration)
     done = None
     if not is_excluded:
+        inputs.tell_of_choice([path], run.configuration, run.terminal)
         wrong = inspection.syntax_report(data, path).failures
         if wrong:
             outcome: conversion.Outcome = conversion.Refused(path, tuple(each.message for each in wrong))

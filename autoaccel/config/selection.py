@@ -67,6 +67,17 @@ def is_empty(choice: Choice) -> bool:
     return may_be and not rules_of(choice)
 
 
+def all_inexact(choice: Choice) -> tuple[Rule, ...]:
+    """The rules, where some are selected and all of them are less exact than the tier: hardly anything that they find
+    is reported. Raises `ConfigError`."""
+    from autoaccel.edits import Tier
+
+    if choice.tier == Tier.NUMERICS.label or all(layer.select is None for layer in choice.layers):
+        return ()
+    rules = rules_of(choice)
+    return rules if all(tier_of(choice) < rule.tier < Tier.OPT_IN for rule in rules) else ()
+
+
 def tier_of(choice: Choice) -> Tier:
     from autoaccel.edits import Tier
 

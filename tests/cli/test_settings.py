@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import Result
+
+from autoaccel.edits import Tier
+from autoaccel.rewriting import registry
+from autoaccel.rewriting.rule import Rule
 
 Run = Callable[..., Result]
 
@@ -190,3 +195,47 @@ def test_a_choice_of_no_rules_is_no_silence(
     result = run(*command, "train.py")
     assert ("warning: no rule is selected, nothing is looked for\n" in result.stderr) == silent
     assert (result.exit_code == 0) == (silent or "--add-ignore" in command)
+
+
+INEXACT = "warning: no selected rule is as exact as tier exact (AA290 numerics); what is less exact is left alone\n"
+
+
+@pytest.mark.parametrize("command", [["lint"], ["lint", "--statistics"], ["rewrite", "--check"], ["rewrite", "--diff"]])
+@pytest.mark.parametrize("stdin", [False, True])
+@pytest.mark.parametrize(
+    ("arguments", "setting", "said"),
+    [
+        pytest.param("--select AA290 --tier exact", "", True, id="none is so exact"),
+        pytest.param("--tier exact", 'select = ["AA290"]', True, id="none of the project's choice"),
+        pytest.param("--select AA290", 'tier = "exact"', True, id="none, by the project's tier"),
+        pytest.param("--select AA290,AA190 --tier exact", "", False, id="one is"),
+        pytest.param("--select AA290,AA690 --tier exact", "", False, id="one is asked for whatever it does"),
+        pytest.param("--select AA290 --tier numerics", "", False, id="all are"),
+        pytest.param("--tier exact", "", False, id="nothing is selected"),
+        pytest.param("", 'select = ["AA290"]\ntier = "exact"', False, id="the project's own choice"),
+    ],
+)
+def test_a_tier_that_empties_the_choice_is_no_silence(
+    run: Run,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+    stdin: bool,
+    arguments: str,
+    setting: str,
+    said: bool,
+) -> None:
+    inexact = Rule("AA290", "inexact-call", Tier.NUMERICS, (b"slow(",))
+    inexact.check(lambda script: (inexact.finding(call, "slow() is not exact") for call in script.find(ast.Call)))
+    rules = (*registry.rules(), inexact)
+    monkeypatch.setattr(registry, "rules", lambda: rules)
+    (folder / "train.py").write_text("y = slow(1)\n")
+    (folder / "autoaccel.toml").write_text(setting)
+    if stdin:
+        result = run(*command, *arguments.split(), "--stdin-filename", "train.py", "-", input="y = slow(1)\n")
+    else:
+        result = run(*command, *arguments.split(), "train.py")
+    assert (INEXACT in result.stderr) == said
+    assert "warning: " not in result.stderr.replace(INEXACT, "")
+    if said:
+        assert result.exit_code == 0
