@@ -305,19 +305,19 @@ def _place(scope: ScopeNode) -> tuple[int, int]:
 
 def _has_region(script: Script, scopes: frozenset[ScopeNode]) -> bool:
     """Whether a step, or a function that it calls, has a region of the runtime's autocast already."""
-    regions = [
-        statement
-        for statement in script.find(ast.With)
-        if any(_opens_region(script, item.context_expr) for item in statement.items)
-    ]
+    regions = [statement for statement in script.find(ast.With) if opens_region(script, statement)]
     if not regions:
         return False
     inside = {script.function(statement) or script.tree for statement in regions}
     return bool(inside & scopes) or any(node in inside for _, node in reachable_code(script, scopes))
 
 
-def _opens_region(script: Script, expression: ast.expr) -> bool:
-    return isinstance(expression, ast.Call) and script.runtime_name(expression.func) == "autocast"
+def opens_region(script: Script, statement: ast.stmt) -> bool:
+    """Whether a statement is a region of the runtime's autocast."""
+    return isinstance(statement, ast.With) and any(
+        isinstance(item.context_expr, ast.Call) and script.runtime_name(item.context_expr.func) == "autocast"
+        for item in statement.items
+    )
 
 
 def _by_runtime(script: Script, backward: Backward) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch.autograd import Variable
 
-device = torch.device({device!r})
+device = torch.device(chosen)
 cuda = False
 Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor
 LongTensor = torch.cuda.LongTensor if cuda else torch.LongTensor
@@ -143,10 +143,10 @@ STACKED = [
 ]
 
 
-def run(source: str) -> torch.Tensor:
+def run(source: str, device: str) -> torch.Tensor:
     torch.manual_seed(0)
     np.random.seed(0)
-    scope: dict[str, Any] = {}
+    scope: dict[str, Any] = {"chosen": device}  # not in the text: what names "meta" is left alone
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns of slow lists and of legacy types: that is why there are rules
         exec(source, scope)
@@ -156,11 +156,11 @@ def run(source: str) -> torch.Tensor:
 
 
 def both(expression: str, rule: Rule, device: str = "cpu") -> tuple[torch.Tensor, torch.Tensor]:
-    source = HEAD.format(device=device) + f"result = {expression}\n"
+    source = HEAD + f"result = {expression}\n"
     result = engine.rewrite(source, Path("train.py"), [rule])
     assert not result.errors
     assert result.after != source, f"{rule.name} has nothing to say about {expression}"
-    return run(source), run(result.after)
+    return run(source, device), run(result.after, device)
 
 
 def assert_same(before: torch.Tensor, after: torch.Tensor) -> None:

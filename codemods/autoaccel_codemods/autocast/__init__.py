@@ -46,7 +46,7 @@ from autoaccel.edits import Code, Finding, Replace, Skipped, Tier, WrapStatement
 from autoaccel.library_models.frameworks import PACKAGES
 from autoaccel.pytorch import backend_settings, evaluation_only, framework_settings
 from autoaccel.pytorch.reachable_code import reachable_code
-from autoaccel.pytorch.training_steps import TrainingStep, training_steps
+from autoaccel.pytorch.training_steps import TrainingStep, opens_region, training_steps
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.autocast import (
     blockers,
@@ -113,6 +113,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         problem = next(step_problems.problems(step), None)
         if problem is None:
             placed = regions.place_regions(script, step)
+            if any(opens_region(script, each) for each in placed.statements(script)):
+                continue  # in a function that only what is kept leads to
             # Where float16 is out of the question no gradient needs a scaler; on a CPU it is.
             in_float16 = not placed.needs_range and backend_settings.may_leave_the_cpu(script)
             scaled = gradient_scaling.scale_gradients(script, step) if in_float16 else Scaling()
