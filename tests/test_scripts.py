@@ -133,7 +133,8 @@ def test_trains_in_lower_precision(name: str, training: Training) -> None:
 @pytest.mark.parametrize("name", ["mnist", "dcgan", "trainer", "seq2seq", "semi_supervised", "project/main"])
 def test_trains_the_same_with_workers(name: str, training: Training) -> None:
     before = training.before(name)
-    after = training.after(name, {"AUTOACCEL_DISABLE": "amp", "AUTOACCEL_NUM_WORKERS": "1"})
+    # with enough steps the fused kernel is adopted where this machine is busy, and rounds otherwise
+    after = training.after(name, {"AUTOACCEL_DISABLE": "amp,fused", "AUTOACCEL_NUM_WORKERS": "1"})
     if name in DRAWING:
         assert len(after.losses) == len(before.losses)
         assert after.random != before.random, "the augmentation drew in the training process"
