@@ -16,7 +16,8 @@ ROWS = dict(re.findall(r"^\| `AUTOACCEL_(\w+)` \| (.*) \|$", PAGE, re.MULTILINE)
 
 def test_every_variable_is_explained() -> None:
     sources = (path.read_text(encoding="utf-8") for path in (ROOT / "autoaccel" / "runtime").rglob("*.py"))
-    read = {name for text in sources for name in re.findall(r'(?:setting|whole_number)\("([A-Z_]+)"', text)}
+    asked = re.compile(r'(?:setting|whole_number|Question|BackendSetting)\((?:"[a-z ]+", )?"([A-Z_]+)"')
+    read = {name for text in sources for name in asked.findall(text)}
     assert set(ROWS) == read
 
 

@@ -19,14 +19,12 @@ from .. import devices
 from ..amp import autocast_controller
 from ..compile import compile_controller
 from ..environment import Decision, note
-from ..execution_mode import is_distributed
 from ..memory_layout import channels_last_call
 from ..optim import fused_step
-from ..trial import decision_cache
-from ..trial.ab_trial import ABTrial, TrialPolicy, TrialState
+from ..trial.ab_trial import ABTrial, TrialPolicy
 from ..trial.clocks import clock_of
+from ..trial.on_or_off import IDLE, Question, untriable
 
-_IDLE: Final = 60.0  # seconds without a step: nobody waits for a trial any longer
 _OTHERS: Final = (autocast_controller, compile_controller, fused_step, channels_last_call)
 POLICY: Final = TrialPolicy(gain=1.03)
 
@@ -36,13 +34,13 @@ _awaited: Final[list[Callable[[], bool]]] = []
 
 @dataclass(frozen=True, slots=True)
 class BackendSetting:
-    """A setting: its name in decisions, what the user wishes, how it is switched, and why it is not to be.
+    """A setting: its name in decisions, the user's variable, how it is switched, and why it is not to be.
 
     choosing: whether it tries all kernels in the first step in which it is on.
     """
 
     topic: str
-    wish: Callable[[], str]
+    variable: str
     switch: Callable[[bool], None]
     problem: Callable[[torch.device], str]
     choosing: bool = False
@@ -82,12 +80,12 @@ class SettingOnTrial:
         self._began = False
         self._optimizer: weakref.ref[torch.optim.Optimizer] | None = None
         self._trial: ABTrial | None = None
-        self._facts: tuple[object, ...] = ()
+        self._question = Question(tried.topic, tried.variable)
         self._first = 0.0  # seconds that the first steps took
 
     def is_tried(self, now: float) -> bool:
         """Whether it has yet to be decided, by steps that are still made."""
-        return self._trial is not None and now - self._stepped <= _IDLE
+        return self._trial is not None and now - self._stepped <= IDLE
 
     @property
     def gives_way(self) -> bool:
@@ -115,17 +113,14 @@ class SettingOnTrial:
     def _begin(self, optimizer: torch.optim.Optimizer) -> None:
         parameters = [each for group in optimizer.param_groups for each in group["params"]]
         place = parameters[0].device if parameters else torch.device("cpu")
-        wish = self.setting.wish().lower()
         sizes = [each.numel() for each in parameters]
         self._began = True
-        self._facts = type(optimizer).__name__, len(sizes), sum(sizes), devices.hardware_name(place)
-        known = decision_cache.recall(self.setting.topic, *self._facts)
+        facts = type(optimizer).__name__, len(sizes), sum(sizes), devices.hardware_name(place)
+        self._question = self._question.given(*facts)
         if problem := _unsuitable(parameters, place) or self.setting.problem(place):
             self._note(False, problem)
-        elif wish in ("on", "off"):
-            self._decide(wish == "on", f"AUTOACCEL_{self.setting.topic.replace(' ', '_').upper()}")
-        elif known is not None and isinstance(known.get("on"), bool):
-            self._decide(known["on"], f"{known.get('why')}, in an earlier run")
+        elif known := self._question.known():
+            self._decide(known.value, known.reason)
         else:
             self._trial = ABTrial(clock_of(place), POLICY)
             self._note("trying", "at the script's own steps")
@@ -141,10 +136,8 @@ class SettingOnTrial:
         on = trial.next_iteration()
         self.setting.switch(on)
         if trial.decided:
-            on = trial.state is TrialState.ADOPTED
-            why = trial.why if trial.ratio is None else f"{trial.ratio:.2f}x over {trial.measured} steps"
-            decision_cache.keep(self.setting.topic, {"on": on, "why": why}, *self._facts)
-            self._decide(on, why)
+            decision = self._question.concluded(trial)
+            self._decide(decision.value, decision.reason)
 
     def _decide(self, on: bool, why: str) -> None:
         self._trial = None
@@ -159,10 +152,8 @@ def _unsuitable(parameters: list[torch.Tensor], place: torch.device) -> str:
     """Why no setting is to be tried; empty if nothing speaks against it."""
     if place.type != "cuda":
         return f"it trains on {place.type}"
-    if is_distributed():
-        return "all processes have to compute alike"
-    if torch.are_deterministic_algorithms_enabled():
-        return "what is tried is not the same in each run"
+    if problem := untriable():
+        return problem
     if any(each.dtype is not torch.float32 for each in parameters):
         return "parameters are not float32"
     return ""

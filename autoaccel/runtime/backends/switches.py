@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 from .. import devices
-from ..environment import Decision, disabled, note, setting
+from ..environment import Decision, disabled, note
 from .backend_setting import BackendSetting, try_setting
 
 
@@ -20,7 +20,7 @@ def matmul_precision() -> None:
     (https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html)
     """
     if _is_possible("matmul_precision"):
-        try_setting(BackendSetting("matmul precision", _precision_wish, _round_products, _precision_problem))
+        try_setting(BackendSetting("matmul precision", "MATMUL_PRECISION", _round_products, _precision_problem))
 
 
 def cudnn_benchmark() -> None:
@@ -30,7 +30,7 @@ def cudnn_benchmark() -> None:
     (https://docs.pytorch.org/docs/stable/backends.html#torch.backends.cudnn.torch.backends.cudnn.benchmark)
     """
     if _is_possible("cudnn_benchmark"):
-        try_setting(BackendSetting("cudnn benchmark", _cudnn_wish, _benchmark, _cudnn_problem, choosing=True))
+        try_setting(BackendSetting("cudnn benchmark", "CUDNN_BENCHMARK", _benchmark, _cudnn_problem, choosing=True))
 
 
 def _is_possible(feature: str) -> bool:
@@ -42,14 +42,6 @@ def _is_possible(feature: str) -> bool:
         note(topic, Decision(False, "there is no CUDA device"))
         return False
     return True
-
-
-def _precision_wish() -> str:
-    return setting("MATMUL_PRECISION")
-
-
-def _cudnn_wish() -> str:
-    return setting("CUDNN_BENCHMARK")
 
 
 def _round_products(on: bool) -> None:

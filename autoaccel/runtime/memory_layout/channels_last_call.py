@@ -28,20 +28,19 @@ from ..compile import compile_controller
 from ..compile.call_signature import signature
 from ..compile.in_place_compile import hooked
 from ..compile.step_timer import StepDetector, sample_parameters
-from ..environment import Decision, disabled, note, setting
-from ..execution_mode import in_backward, is_distributed, is_intercepted, is_traced
+from ..environment import Decision, disabled, note
+from ..execution_mode import in_backward, is_intercepted, is_traced
 from ..in_place_call import InPlaceCall, is_plain, stands_in
 from ..optim import fused_step
-from ..trial import decision_cache
-from ..trial.ab_trial import ABTrial, TrialPolicy, TrialState
+from ..trial.ab_trial import ABTrial, TrialPolicy
 from ..trial.clocks import clock_of
+from ..trial.on_or_off import IDLE, Question, untriable
 from .layout_inspection import Inspection, LayoutGuard, leaves_torch
 from .memory_format import all_contiguous, is_picture, tensors_in, to_channels_last
 
 _Model = TypeVar("_Model")
 _CONVOLUTIONS: Final = (nn.Conv2d, nn.ConvTranspose2d)
 _KINDS: Final = 16  # of arguments that are looked at
-_IDLE: Final = 60.0  # seconds without a step: nobody waits for a trial any longer
 _TRAINING: Final = 2
 POLICY: Final = TrialPolicy()
 
@@ -81,7 +80,7 @@ def _trying(now: float) -> Iterator[ChannelsLastCall]:
     """The calls whose layout is being tried, those before others that have to wait for them."""
     for reference in _tried:
         call = reference()
-        if call is not None and call.is_tried and now - call.stepped <= _IDLE:
+        if call is not None and call.is_tried and now - call.stepped <= IDLE:
             yield call
 
 
@@ -98,7 +97,7 @@ class ChannelsLastCall(InPlaceCall):
         self._candidate = False  # the step in progress
         self._kinds: set[Hashable] = set()  # of arguments that were looked at
         self._hooks: tuple[int, bool] = (-1, False)
-        self._facts: tuple[object, ...] = ()
+        self._question = Question("channels last", "CHANNELS_LAST")
         self._place: torch.device | None = None
         self._first = 0.0  # seconds that the first steps took
 
@@ -193,18 +192,14 @@ class ChannelsLastCall(InPlaceCall):
         self._rank = rank
         module, self._place = self.module, devices.module_device(self.module)
         place = self._place or torch.device("cpu")
-        wish = setting("CHANNELS_LAST").lower()
         shapes = [tuple(each.shape) for each in module.parameters()]
         name = f"{type(module).__module__}.{type(module).__qualname__}"
-        self._facts = name, rank, devices.hardware_name(place), shapes
-        known = decision_cache.recall("channels last", *self._facts)
+        self._question = self._question.given(name, rank, devices.hardware_name(place), shapes)
         self._verdict = self._trial = None
         if problem := _unsuitable(module, place):
             self._decide(False, problem)
-        elif wish in ("on", "off"):
-            self._decide(wish == "on", "AUTOACCEL_CHANNELS_LAST")
-        elif known is not None and isinstance(known.get("on"), bool):
-            self._decide(known["on"], f"{known.get('why')}, in an earlier run")
+        elif known := self._question.known():
+            self._decide(known.value, known.reason)
         else:
             self._detector = StepDetector(sample_parameters(module) if rank else ())
             self._trial = ABTrial(clock_of(place), POLICY)
@@ -228,15 +223,15 @@ class ChannelsLastCall(InPlaceCall):
         trial.setup = self._first if torch.backends.cudnn.benchmark else 0.0  # all kernels are tried once more
         candidate = trial.next_iteration()
         if trial.decided:
-            candidate = trial.state is TrialState.ADOPTED
-            why = trial.why if trial.ratio is None else f"{trial.ratio:.2f}x over {trial.measured} steps"
-            self._decide(candidate, why, keep=True)
+            decision = self._question.concluded(trial)
+            candidate = decision.value
+            self._decide(candidate, decision.reason)
         return candidate
 
     def _decide(self, on: bool, why: str, *, keep: bool = False) -> None:
         self._verdict, self._trial = on, None
         if keep:
-            decision_cache.keep("channels last", {"on": on, "why": why}, *self._facts)
+            self._question.keep(Decision(on, why))
         self._note(on, why)
         if not on:
             self.withdraw()
@@ -256,10 +251,8 @@ def _unsuitable(module: nn.Module, place: torch.device) -> str:
     """Why another layout is out of the question from the first call on; empty if it is not."""
     if place.type not in ("cpu", "cuda"):
         return f"not tried on {place.type}"
-    if is_distributed():
-        return "all processes have to compute alike"
-    if torch.are_deterministic_algorithms_enabled():
-        return "what is tried is not the same in each run"
+    if problem := untriable():
+        return problem
     if any(each.dim() == 4 and not each.is_contiguous() for each in module.parameters()):
         return "its layout is chosen by hand"
     return ""

@@ -22,16 +22,14 @@ import torch
 from .. import devices
 from ..amp import autocast_controller
 from ..compile import compile_controller
-from ..environment import Decision, note, setting
-from ..execution_mode import is_distributed
-from ..trial import decision_cache
-from ..trial.ab_trial import ABTrial, TrialPolicy, TrialState
+from ..environment import Decision, note
+from ..trial.ab_trial import ABTrial, TrialPolicy
 from ..trial.clocks import Clock, clock_of
+from ..trial.on_or_off import IDLE, Question, untriable
 
 # On a CPU the update alone is timed, elsewhere whole steps, of which it is a part.
 _UPDATES: Final = TrialPolicy(gain=1.05, share=0.1, seconds=0.02, iterations=16, fewest=8, counted=(6, 40))
 _STEPS: Final = TrialPolicy(gain=1.02, counted=(10, 40))
-_IDLE: Final = 60.0  # seconds without a step: nobody waits for a trial any longer
 
 _tried: Final[weakref.WeakSet[FusedStep]] = weakref.WeakSet()
 attached: Final[weakref.WeakKeyDictionary[torch.optim.Optimizer, FusedStep]] = weakref.WeakKeyDictionary()
@@ -40,7 +38,7 @@ attached: Final[weakref.WeakKeyDictionary[torch.optim.Optimizer, FusedStep]] = w
 def settled() -> bool:
     """Whether no optimizer is being tried at this moment."""
     now = time.monotonic()
-    return all(now - each.stepped > _IDLE for each in list(_tried))
+    return all(now - each.stepped > IDLE for each in list(_tried))
 
 
 def is_fused(optimizer: torch.optim.Optimizer) -> bool:
@@ -89,7 +87,7 @@ class FusedStep:
         self._clock = clock
         self._update_clock = UpdateClock()
         self._trial: ABTrial | None = None
-        self._facts: tuple[object, ...] = ()
+        self._question = Question("fused", "FUSED")
         attached[optimizer] = self
         optimizer.register_step_pre_hook(self._before_step)
         optimizer.register_step_post_hook(self._after_step)
@@ -130,16 +128,14 @@ class FusedStep:
     # ------------------------------------------------------------ the trial
 
     def _begin(self, optimizer: torch.optim.Optimizer) -> None:
-        place, wish = self._place or torch.device("cpu"), setting("FUSED").lower()
+        place = self._place or torch.device("cpu")
         sizes = [each.numel() for each in _parameters(optimizer)]
-        self._facts = type(optimizer).__name__, len(sizes), sum(sizes), devices.hardware_name(place)
-        known = decision_cache.recall("fused", *self._facts)
+        facts = type(optimizer).__name__, len(sizes), sum(sizes), devices.hardware_name(place)
+        self._question = self._question.given(*facts)
         if problem := _unsuitable(optimizer):
             self._decide(False, problem)
-        elif wish in ("on", "off"):
-            self._decide(wish == "on", "AUTOACCEL_FUSED")
-        elif known is not None and isinstance(known.get("fused"), bool):
-            self._decide(known["fused"], f"{known.get('why')}, in an earlier run")
+        elif known := self._question.known():
+            self._decide(known.value, known.reason)
         else:
             on_cpu = place.type == "cpu"
             clock = self._clock or (self._update_clock if on_cpu else clock_of(place))
@@ -153,10 +149,9 @@ class FusedStep:
             return False
         fused = trial.next_iteration()
         if trial.decided:
-            fused = trial.state is TrialState.ADOPTED
-            why = trial.why if trial.ratio is None else f"{trial.ratio:.2f}x over {trial.measured} updates"
-            decision_cache.keep("fused", {"fused": fused, "why": why}, *self._facts)
-            self._decide(fused, why)
+            decision = self._question.concluded(trial, "updates")
+            fused = decision.value
+            self._decide(fused, decision.reason)
         return fused
 
     def _decide(self, fused: bool, why: str) -> None:
@@ -182,15 +177,13 @@ def _choose(optimizer: torch.optim.Optimizer, fused: bool | None) -> None:
 
 def _unsuitable(optimizer: torch.optim.Optimizer) -> str:
     """Why the fused kernel is out of the question from the first step on; empty if it is not."""
-    if is_distributed():
-        return "all processes have to compute alike"
+    if problem := untriable():
+        return problem
     chosen = ("fused", "foreach", "capturable", "differentiable")
     if any(group.get(name) for group in optimizer.param_groups for name in chosen):
         return "its implementation is chosen by hand"
     if any(group.get(name) is False for group in optimizer.param_groups for name in ("fused", "foreach")):
         return "its implementation is chosen by hand"
-    if torch.are_deterministic_algorithms_enabled():
-        return "what is tried is not the same in each run"
     for parameter in _parameters(optimizer):
         if parameter.dtype is not torch.float32 or parameter.device.type not in ("cpu", "cuda"):
             return f"{parameter.dtype} parameters on {parameter.device.type}"

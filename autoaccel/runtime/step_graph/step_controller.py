@@ -24,12 +24,13 @@ from ..amp import autocast_controller, program_state
 from ..backends import backend_setting
 from ..compile import compile_controller
 from ..environment import Decision, note, warn_once
-from ..execution_mode import in_backward, is_distributed, is_intercepted, is_traced
+from ..execution_mode import in_backward, is_intercepted, is_traced
 from ..memory_layout import channels_last_call
 from ..optim import fused_step
 from ..rng_state import RngState
 from ..trial.ab_trial import ABTrial, TrialPolicy, TrialState
 from ..trial.clocks import Clock, clock_of
+from ..trial.on_or_off import IDLE, untriable
 from .assumptions import Assumptions, hooks, variables
 from .captured_graph import CapturedGraph, UnfitError, signature
 from .readable_values import UnboundedError
@@ -43,7 +44,6 @@ _PROOFS: Final = 3  # steps that are made both ways
 _ODD: Final = 32  # steps with other arguments while a graph is to be made: then shapes keep changing
 _WORTH: Final = 20  # replays that a graph has to serve for, before another one is captured
 _MEMORY: Final = 4  # times the peak that has to be free
-_IDLE: Final = 60.0  # seconds without a step: others wait no longer
 # Where a graph brings less, the device computes most of the time: that is for torch.compile, which no graph contains.
 _POLICY: Final = TrialPolicy(gain=1.2, seconds=0.0, iterations=8, fewest=8, counted=(10, 40), burst=6)
 
@@ -96,7 +96,7 @@ class StepController:
 
     def is_undecided(self, now: float) -> bool:
         """Whether a step that is still made, at this moment of `time.monotonic`, may yet become a graph."""
-        return not self.over and not self._trial.decided and now - self._called < _IDLE
+        return not self.over and not self._trial.decided and now - self._called < IDLE
 
     def call(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Make a step."""
@@ -141,10 +141,8 @@ class StepController:
 
     def _unsuitable(self, function: Callable[..., Any], tensors: list[torch.Tensor]) -> str:
         """Why no graph is to be made of the step; empty if nothing speaks against one."""
-        if is_distributed():
-            return "all processes have to compute alike"
-        if torch.are_deterministic_algorithms_enabled():
-            return "what is tried is not the same in each run"
+        if problem := untriable():
+            return problem
         if program_state.is_anything_compiled():
             return "what is compiled has graphs of its own"
         for optimizer in self._state.optimizers:
