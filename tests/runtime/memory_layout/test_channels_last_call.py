@@ -22,6 +22,7 @@ from autoaccel.runtime import devices
 from autoaccel.runtime.amp import autocast_controller
 from autoaccel.runtime.memory_layout import channels_last_call, settled
 from autoaccel.runtime.memory_layout.memory_format import to_channels_last
+from autoaccel.runtime.optim import fused_step
 from autoaccel.runtime.trial.ab_trial import TrialPolicy
 from autoaccel.runtime.trial.clocks import HostClock
 
@@ -117,7 +118,7 @@ def test_fused_optimizers_go_on(monkeypatch: pytest.MonkeyPatch, on: bool) -> No
         optimizer.zero_grad()
         model(pictures()).square().mean().backward()
         optimizer.step()
-    assert optimizer.param_groups[0]["fused"] is True
+    assert fused_step.is_fused(optimizer)
     assert is_laid_out(model) is on
 
 
