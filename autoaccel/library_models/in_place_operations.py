@@ -84,7 +84,9 @@ def written(name: str, call: ast.Call) -> Iterator[ast.expr]:
     says_so = (last.endswith("_") and not last.endswith("__")) or name.endswith(".at")
     known = name in _MUTATORS or name in _OPERATORS or last in IN_PLACE_METHODS
     if says_so or known or _asks(call, _FUNCTIONS.get(last)):
-        yield from call.args[:1]
+        for each in call.args[:1]:
+            yield each
+            yield from each.elts if isinstance(each, ast.List | ast.Tuple) else ()
     if name.startswith("numpy.") and last in _OUT:
         yield from call.args[_OUT[last] :]
     yield from (keyword.value for keyword in call.keywords if keyword.arg == "out")

@@ -15,6 +15,7 @@ from autoaccel.dataflow.abstract_values import ClassRef, Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.changing_calls import (
     CHANGING_METHODS,
@@ -41,6 +42,7 @@ from autoaccel.pytorch.shared_resources import SharedResources
 _ORDER = frozenset(ALL) - frozenset(IN_WORKERS)
 _CONTAINERS = frozenset({Kind.SEQUENCE, Kind.MAPPING, Kind.ARRAY})
 _SOURCES = re.compile(r"(sampler|data_?set|collate(_fn)?|curriculum|replay|buffer)$", re.IGNORECASE)
+_SHORTENING = frozenset({"islice", "zip", "takewhile", "range"})
 
 
 @dataclass(eq=False)
@@ -78,7 +80,7 @@ class LoaderState:
             if self._runs_beside_any(draws, file, node):
                 return "its dataset, order or collation is changed while it is read"
         for file, node in self.readings:
-            if self._runs_beside_any(draws, file, node):
+            if self._runs_beside_any(draws, file, node) or any(_may_be_left(*draw) for draw in draws):
                 return "what making a batch changes is read beside it"
         beside = partial(self._runs_beside_any, draws)
         return self.resources.problem(beside, in_workers=in_workers)
@@ -285,6 +287,34 @@ def _readings(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Scr
             if attribute.attr in written and isinstance(attribute.ctx, ast.Load):
                 if file.function(attribute) not in inputs.code and inputs.includes(file, attribute.value):
                     yield file, attribute
+    for (scope, name), file in inputs.names.items():
+        mentions = [each for each in file.syntax_index.mentions(name) if isinstance(each, ast.Name)]
+        reads = [each for each in mentions if any(made.scope.node is scope for made in file.definitions(each))]
+        if any(file.function(each) in inputs.code and _changes_name(file, each) for each in reads):
+            yield from ((file, each) for each in reads if _is_read_outside(inputs, file, each))
+
+
+def _changes_name(file: Script, name: ast.Name) -> bool:
+    """`seen[i] += 1`, `seen.append(i)`"""
+    match file.parent(name):
+        case ast.Subscript(ctx=ast.Store() | ast.Del()):
+            return True
+        case ast.Attribute(attr=method) as attribute:
+            return method in CHANGING_METHODS and file.call_of(attribute) is not None
+        case _:
+            return False
+
+
+def _is_read_outside(inputs: LoaderInputs, file: Script, name: ast.Name) -> bool:
+    return isinstance(name.ctx, ast.Load) and file.function(name) not in inputs.code and not _changes_name(file, name)
+
+
+def _may_be_left(script: Script, draw: ast.AST) -> bool:
+    """Whether a loop may end before its loader does: a batch that was made ahead would be one that nobody asked for."""
+    if not isinstance(draw, ast.For):
+        return False
+    leaving = any(script.within(draw, kind) for kind in (ast.Break, ast.Return, ast.Raise))
+    return leaving or any(last_name(call.func) in _SHORTENING for call in script.within(draw.iter, ast.Call))
 
 
 def _is_written(file: Script, attribute: ast.Attribute) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.definitions import Definition, ElementPath
 from autoaccel.dataflow.value_parts import part
@@ -230,6 +230,7 @@ class LoaderInputs:
                     for part in methods:
                         if part.name in _PROTOCOL:
                             self._enter(each.script, part)
+                    self._pending += _replaced_protocol(each)
         if node is None or file is None or value.kind in _IMMUTABLE | {Kind.FUNCTION, Kind.CLASS}:
             return
         self.objects.add(node)
@@ -363,9 +364,24 @@ class LoaderInputs:
 
     def is_own(self, file: Script, owner: ast.expr, attr: str) -> bool:
         """Whether an attribute of who knows what may be one that this code reads of its own object."""
+        functions = any(value.node in self.code for value in file.values(owner))  # `scale.factor = 2`
+        if functions and (attr in self.attributes or attr.startswith("__")):
+            return True
         if attr not in self.own or attr in _OF_TENSORS:
             return False
         return Kind.UNKNOWN in file.values(owner).kinds or (file.qualname(owner) or "").startswith("__main__.")
+
+
+def _replaced_protocol(cls: ClassRef) -> Iterator[tuple[Script, ast.expr, ElementPath]]:
+    """What is put in the place of a method that makes batches: `Rows.__getitem__ = cached`."""
+    for file in cls.script.project.related(cls.script):
+        for name in _PROTOCOL:
+            for target in file.syntax_index.stored(name):
+                statement = file.parent(target)
+                if isinstance(statement, ast.Assign) and any(
+                    value.cls is not None and value.cls.node is cls.node for value in file.values(target.value)
+                ):
+                    yield file, statement.value, _WHOLE
 
 
 def same_memory(value: Value) -> Iterator[ast.expr]:

@@ -43,6 +43,10 @@ class FetchedAhead:
                     waiting.append(next(batches))
                 except StopIteration:
                     break
+                except Exception:  # it belongs to the batch that cannot be had
+                    yield from waiting
+                    waiting.clear()
+                    raise
                 draws.append(len(draws) > 1 and before != host_streams())
                 if any(draws) or len(draws) < 3 or len(waiting) > 1:
                     yield waiting.pop(0)

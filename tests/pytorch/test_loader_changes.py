@@ -22,6 +22,10 @@ class Base:
 class Options:
     scale = 1
 
+def factor(of=[1]):
+    return of[0] * factor.by
+factor.by = 1
+
 class Data(Dataset):
     def __init__(self, helper=None):
         self.x = torch.randn(64, 8)
@@ -51,7 +55,7 @@ loader = DataLoader({dataset}, sampler=order)
 
 
 def state_of(
-    body: str, *, before: str = "", item: str = "self.x[i] * self.width * Options.scale", **parts: str
+    body: str, *, before: str = "", item: str = "self.x[i] * self.width * Options.scale * factor()", **parts: str
 ) -> str | None:
     text = SCRIPT.format(item=item, given=parts.get("given", ""), dataset=parts.get("dataset", "data"))
     script = load(f"{text}{before}\nfor epoch in range(2):\n    for x in loader:\n        {body}\n")
@@ -100,6 +104,9 @@ def state_of(
         "type(net).options.width = 2",
         "import __main__ as me; me.data.width = 2",
         "Options.scale = 2",
+        "factor.by = 2",
+        "factor.__defaults__[0][0] = 2",
+        "torch._foreach_mul_([weights], 2)",
         "unknown.scale = 2",
     ],
 )
@@ -171,6 +178,29 @@ def test_when_it_is_changed(before: str, body: str, changes: bool) -> None:
 )
 def test_trained(item: str, given: str, trained: bool) -> None:
     assert (state_of("pass", item=item, given=given) is not None) is trained
+
+
+COUNT = "self.x[i] if seen.append(i) is None else 0"
+
+
+@pytest.mark.parametrize(
+    ("before", "body", "reads"),
+    [
+        ("seen = []", "print(len(seen))", True),
+        ("seen = []", "if x.sum() > 3: break\nprint(len(seen))", True),
+        ("seen = []", "pass\nprint(len(seen))", False),
+        ("seen = []", "if x.sum() > 3: break", False),
+    ],
+    ids=["beside it", "after a loop that may be left", "after the loop", "by nobody"],
+)
+def test_what_samples_note_is_read(before: str, body: str, reads: bool) -> None:
+    assert (state_of(body, before=before, item=COUNT) is not None) is reads
+
+
+def test_a_method_that_is_put_in_the_place_of_another() -> None:
+    before = "factors = [1.0]\nData.__getitem__ = lambda self, i: self.x[i] * factors[0]"
+    assert state_of("factors[0] = 2", before=before) is not None
+    assert state_of("factors[0] = 2", before="factors = [1.0]") is None
 
 
 def test_a_subset_is_changed_with_its_dataset() -> None:
