@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
-_BOM = codecs.BOM_UTF8.decode("utf-8")
+BYTE_ORDER_MARK = codecs.BOM_UTF8.decode("utf-8")
 
 # Patches and what is inserted are made of these: an encoding that spells them otherwise (UTF-7, UTF-16) is of no use.
 _ASCII = "\t\n\r\x0b\x0c" + "".join(map(chr, range(ord(" "), ord("~") + 1)))
@@ -72,7 +72,7 @@ def _decode_declared(data: bytes, name: Path | str) -> Source:
 
     try:
         encoding, _ = tokenize.detect_encoding(BytesIO(data).readline)
-        mark = _BOM if encoding == "utf-8-sig" else ""
+        mark = BYTE_ORDER_MARK if encoding == "utf-8-sig" else ""
         encoding = "utf-8" if mark else encoding
         source = Source(data, data.decode(encoding).removeprefix(mark), encoding, mark)
         faithful = _ASCII.encode(encoding) == _ASCII.encode("ascii") and source.encode(source.text) == data

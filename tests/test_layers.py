@@ -20,7 +20,7 @@ LAYERS = (
     ("config", "rewriting"),
     ("autoaccel_codemods",),
     ("jobs", "reports", "measure"),
-    ("cli", "codemod", "flake8"),
+    ("cli", "codemod", "flake8", "servers"),
     ("__main__",),
 )
 BESIDE = ("runtime",)

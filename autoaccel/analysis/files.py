@@ -104,6 +104,10 @@ class Files:
         files._parsed_size = sum(len(parsed.text) for parsed in files._parsed.values())
         return files
 
+    def keep_trees(self, earlier: Files) -> None:
+        """Take over what other files were parsed to: a tree is used for as long as the text is the same."""
+        self._parsed, self._parsed_size = dict(earlier._parsed), earlier._parsed_size
+
     def __contains__(self, path: Path) -> bool:
         return path in self._members
 

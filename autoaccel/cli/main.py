@@ -35,6 +35,8 @@ COMMANDS = {
     "doctor": "autoaccel.cli.doctor:doctor",
     "distribute": "autoaccel.cli.distribute:distribute",
     "undo": "autoaccel.cli.undo:undo",
+    "server": "autoaccel.cli.server:server",
+    "mcp": "autoaccel.cli.mcp:mcp",
     "rule": "autoaccel.cli.rules:rule",
     "rules": "autoaccel.cli.rules:rules",
     "env": "autoaccel.cli.env:env",

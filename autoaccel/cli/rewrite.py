@@ -160,10 +160,9 @@ def rewrite(
 
 def _heeding(files: Sequence[Path], configuration: Configuration, speaker: Terminal) -> Configuration:
     """What `tune` has measured to be of no use here is left out, unless the command line says which rules to apply."""
-    given = click.get_current_context().params
-    if given["isolated"] or given["select"] or given["extend_select"]:
-        return configuration
-    return tuned.heeding(files, configuration, speaker)
+    if tuned.is_heeded(click.get_current_context().params):
+        return tuned.heeding(files, configuration, speaker)
+    return configuration
 
 
 def _check_usage(paths: tuple[Path, ...], mode: Mode) -> None:

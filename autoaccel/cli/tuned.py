@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,11 @@ from autoaccel.config import known_rules
 
 if TYPE_CHECKING:
     from autoaccel.config import Configuration
+
+
+def is_heeded(options: Mapping[str, object]) -> bool:
+    """Whether what was measured counts, with these options: they may say themselves which rules to apply."""
+    return not (options["isolated"] or options["select"] or options["extend_select"])
 
 
 def heeding(files: Sequence[Path], configuration: Configuration, speaker: Terminal) -> Configuration:

@@ -15,7 +15,7 @@ from pathlib import Path
 from autoaccel import sources
 from autoaccel.notebooks.documents import decode as decode_notebook
 from autoaccel.notebooks.magics import Hidden, HiddenError, hide, refuse
-from autoaccel.sources import Source
+from autoaccel.sources import BYTE_ORDER_MARK, Source
 
 SUFFIX = ".ipynb"
 
@@ -40,8 +40,19 @@ def decode(data: bytes, name: Path | str) -> Source:
     """
     if is_notebook(name):
         return decode_notebook(data, name)
-    source = sources.decode(data, name)
-    return _percent_script(source, name) if _PERCENT.search(data) and _MAGIC.search(data) else source
+    return _with_cells(sources.decode(data, name), name)
+
+
+def of_text(text: str, name: Path | str) -> Source:
+    """The program of a script whose text an editor holds: it is decoded, whatever encoding the file declares."""
+    mark = BYTE_ORDER_MARK if text.startswith(BYTE_ORDER_MARK) else ""
+    data = text.encode("utf-8", "surrogatepass")
+    return _with_cells(Source(data, text.removeprefix(mark), "utf-8", mark), name)
+
+
+def _with_cells(source: Source, name: Path | str) -> Source:
+    has_magics = _PERCENT.search(source.data) and _MAGIC.search(source.data)
+    return _percent_script(source, name) if has_magics else source
 
 
 def program(data: bytes, name: Path | str) -> bytes:

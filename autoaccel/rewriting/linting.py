@@ -41,7 +41,7 @@ def lint(
         return Report(name)
     try:
         analysis = engine.analyse(text, path, rules, tier=tier, project=project)
-        found = _recorded(analysis, changes=changes)
+        found = recorded(analysis, changes=changes)
     except engine.RewriteError as error:
         return Report(name, failures=(failure(error),))
     return Report(
@@ -56,7 +56,8 @@ def failure(error: RewriteError) -> Failure:
     return Failure(str(error), error.line, error.column, error.defect, error.code)
 
 
-def _recorded(analysis: Analysis, *, changes: bool) -> list[Record]:
+def recorded(analysis: Analysis, *, changes: bool = False) -> list[Record]:
+    """The findings of an analysis as plain data, in its order."""
     notebook = cells(analysis.places.text)
     changes = changes and notebook is None
     concrete = _concrete(analysis) if changes and any(each.edits_code for each in analysis.findings) else None
@@ -89,7 +90,7 @@ def _changes(finding: Finding, places: Places, concrete: Concrete | None) -> tup
     """One finding carried out with all that it needs; none where LibCST cannot do it in this file."""
     from autoaccel.rewriting.line_breaks import laid_out
 
-    chosen = _with_needs(finding)
+    chosen = with_needs(finding)
     coded = any(each.edits_code for each in chosen)
     if coded and concrete is None:
         return ()
@@ -100,8 +101,9 @@ def _changes(finding: Finding, places: Places, concrete: Concrete | None) -> tup
         return ()
 
 
-def _with_needs(finding: Finding) -> list[Finding]:
-    return [*dict.fromkeys(each for need in finding.needs for each in _with_needs(need)), finding]
+def with_needs(finding: Finding) -> list[Finding]:
+    """A finding behind all that it needs."""
+    return [*dict.fromkeys(each for need in finding.needs for each in with_needs(need)), finding]
 
 
 def text_edits(before: str, after: str) -> tuple[TextEdit, ...]:

@@ -226,3 +226,60 @@ def test_how_undo_ends(
 
 def state(path: Path) -> str:
     return "gone" if not path.exists() else "fast" if b"fast" in path.read_bytes() else "slow"
+
+
+# `server` and `mcp` are started by others, and look at nothing before they are asked to. Without its extra a command
+# says what to install.
+SERVERS = """
+                                     | server | mcp
+--help                               | 0 help | 0 help
+                                     | 0      | 0
+slow.py                              | 2      | 2
+notes                                | 2      | 0
+missing                              | 2      | 2
+--allow-run --allow-write            | 2      | 0
+--select AA190 --tier exact          | 0      | 2
+--select AA999                       | 2      | 2
+--tier exat                          | 2      | 2
+--config per-file.toml               | 0      | 2
+--config bad.toml                    | 2      | 2
+--config bad.toml --isolated         | 2      | 2
+--frobnicate                         | 2      | 2
+(without its extra)                  | 2      | 2
+"""
+
+
+@pytest.mark.parametrize("column", ["server", "mcp"])
+@pytest.mark.parametrize(
+    "row", SERVERS.strip("\n").splitlines()[1:], ids=lambda row: row.partition("|")[0].strip() or "nothing"
+)
+def test_how_servers_end(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, row: str, column: str) -> None:
+    pytest.importorskip("pygls" if column == "server" else "mcp")
+    for name, content in FILES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+    started: list[object] = []
+    monkeypatch.setattr("autoaccel.servers.language_server.serve", lambda *given: started.append(given))
+    monkeypatch.setattr("autoaccel.servers.agent_tools.serve", started.append)
+    given, *cells = (each.strip() for each in row.split("|"))
+    status, _, stdout = cells[column == "mcp"].partition(" ")
+    if "extra" in given:
+        monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+        given = ""
+
+    result = run(column, *given.split())
+
+    assert result.exit_code == int(status), result.output
+    assert (stdout == "help") == ("Usage: " in result.stdout)
+    assert "Traceback" not in result.output
+    assert bool(started) == (status == "0" and stdout == "")
+    assert (status == "2") == any(line.startswith(("error: ", "Error: ")) for line in result.stderr.splitlines())
+
+
+@pytest.mark.parametrize(("command", "extra"), [("server", "editor"), ("mcp", "mcp")])
+def test_a_missing_extra_is_a_line(run: Run, monkeypatch: pytest.MonkeyPatch, command: str, extra: str) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    result = run(command)
+    library = "pygls" if command == "server" else "mcp"
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == f"error: this command needs {library}: pip install 'autoaccel[{extra}]'\n"

@@ -55,6 +55,11 @@ OPTIONS = {
     "doctor": [
         "--color", "--data", "--help", "--json", "--python", "--quiet", "--root", "--verbose", "-h", "-q", "-v",
     ],
+    "server": [
+        "--color", "--config", "--extend-select", "--help", "--ignore", "--isolated", "--quiet", "--select", "--tier",
+        "--verbose", "-h", "-q", "-v",
+    ],
+    "mcp": ["--allow-run", "--allow-write", "--help", "-h"],
     "rule": ["--help", "--output-format", "-h"],
     "rules": ["--help", "--output-format", "-h"],
     "env": ["--help", "--output-format", "-h"],
@@ -76,7 +81,17 @@ def test_options_are_frozen() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["-h"], ["rewrite", "-h"], ["rule", "-h"], ["rules", "-h"], ["env", "-h"], ["doctor", "-h"]],
+    [
+        ["--help"],
+        ["-h"],
+        ["rewrite", "-h"],
+        ["rule", "-h"],
+        ["rules", "-h"],
+        ["env", "-h"],
+        ["doctor", "-h"],
+        ["server", "-h"],
+        ["mcp", "-h"],
+    ],
 )
 def test_help(run: Run, arguments: list[str]) -> None:
     result = run(*arguments)
@@ -119,6 +134,7 @@ finally:
     [
         pytest.param(["--help"], [], id="help imports nothing of the tool's engine"),
         pytest.param(["rewrite", "--help"], [], id="nor does a command's help"),
+        pytest.param(["server", "--help"], [], id="nor that of a server"),
         pytest.param(["rewrite", "--diff", TABLE], ["libcst", *HEAVY[2:]], id="rewriting imports no torch"),
     ],
 )

@@ -56,7 +56,7 @@ def test_edits_do_what_rewrite_does(path: Path, variant: str) -> None:
     if path.parent.parent == FIXTURES:
         path = Path("/alone", path.name)  # a file of no project: what lies beside it need not be read
     analysis = engine.analyse(text, path, registry.rules(), project=Project([path], {path: text}))
-    report = Report(str(path), tuple(in_order(linting._recorded(analysis, changes=True))))
+    report = Report(str(path), tuple(in_order(linting.recorded(analysis, changes=True))))
     expected = alone(analysis)
     assert len(report.findings) == len(expected)
     rendered = read_back(report, text)
