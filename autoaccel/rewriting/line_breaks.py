@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from autoaccel.notebooks.cells import cells
 from autoaccel.rewriting.black_style import Formatter, Line, tokens_of
 from autoaccel.rewriting.places import Places, newline_of, raw_lines
 
@@ -85,7 +86,9 @@ def _set_apart(before: Places, after: Places, *, formatted: bool) -> str:
     below the imports: statements, or in a file that is `formatted` the text of one."""
     functions = {each.name for each in before.tree.body if isinstance(each, ast.FunctionDef)}
     known = set(before.lines)
-    is_apart = formatted or sum(map(_is_code, after.tree.body)) > sum(map(_is_code, before.tree.body))
+    in_cells = cells(before.text) is not None  # which end where they end
+    grown = sum(map(_is_code, after.tree.body)) > sum(map(_is_code, before.tree.body))
+    is_apart = formatted or (grown and not in_cells)
     inserted: ast.stmt | None = None  # the last one below the imports
     wanted: dict[int, int] = {}  # blank lines above a line
     for above, statement in zip([None, *after.tree.body], [*after.tree.body, None], strict=True):
@@ -104,7 +107,7 @@ def _set_apart(before: Places, after: Places, *, formatted: bool) -> str:
             if _is_import(above) and line == (above.end_lineno or above.lineno) + 1:
                 wanted[line] = 1
             inserted = statement
-        elif above is inserted and after.lines[end := above.end_lineno or above.lineno].strip():
+        elif above is inserted and not in_cells and after.lines[end := above.end_lineno or above.lineno].strip():
             wanted[end + 1] = 1
     lines = raw_lines(after.text)
     for line in sorted(wanted, reverse=True):
