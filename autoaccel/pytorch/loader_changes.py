@@ -76,6 +76,8 @@ class LoaderState:
         here = loader_state(self.script, self.made, in_workers=True).inputs
         if in_workers and (keeper := here.keeps_state()) is not None:
             return f"`{keeper}` keeps something between samples, of which each worker would keep its own"
+        if any(_may_be_left(*draw) for draw in draws) and self._draws_on():
+            return "a batch that nobody asked for would change its generator"
         for file, node in self.changes:
             if self._runs_beside_any(draws, file, node):
                 return "its dataset, order or collation is changed while it is read"
@@ -84,6 +86,12 @@ class LoaderState:
                 return "what making a batch changes is read beside it"
         beside = partial(self._runs_beside_any, draws)
         return self.resources.problem(beside, in_workers=in_workers)
+
+    def _draws_on(self) -> bool:
+        """Whether samples draw from a generator that a dataset keeps, which goes on from one pass to the next."""
+        given = self.made.settings.get("dataset")
+        sources = self.script.values(given) if given is not None else ()
+        return any(each.cls is not None and datasets.keeps_generator(each.cls) for each in sources)
 
     def trained(self) -> str | None:
         """Why a batch may be part of a graph, or of what an optimizer changes."""
