@@ -110,8 +110,9 @@ def _region(script: Script, region: Region, found: Regions, *, float16: bool) ->
     elif tail is not None and region.before is not None:
         body = tail.text.replace("\n", "\n    ")
         yield InsertBefore(region.before, Code(f"{header.text}:\n    {body}", tail.holes), below_comments=True)
+    losses = [each.loss.value if isinstance(each.loss, ast.NamedExpr) else each.loss for each in found.losses]
     for hoist in region.hoists:
-        if hoist.name not in found.losses.values():
+        if all(hoist.expression is not loss for loss in losses):
             is_cast = hoist.expression in found.float32_casts
             yield Replace(hoist.expression, Code(f"{hoist.name}.float()" if is_cast else hoist.name))
 
