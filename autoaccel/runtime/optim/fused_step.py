@@ -31,6 +31,7 @@ from ..trial.on_or_off import IDLE, Question, untriable
 _UPDATES: Final = TrialPolicy(gain=1.05, share=0.1, seconds=0.02, iterations=16, fewest=8, counted=(6, 40))
 _STEPS: Final = TrialPolicy(gain=1.02, counted=(10, 40))
 
+_BY_HAND: Final = "its implementation is chosen by hand"
 _tried: Final[weakref.WeakSet[FusedStep]] = weakref.WeakSet()
 attached: Final[weakref.WeakKeyDictionary[torch.optim.Optimizer, FusedStep]] = weakref.WeakKeyDictionary()
 
@@ -76,12 +77,14 @@ class UpdateClock:
 class FusedStep:
     """Decides before each step of an optimizer which kernel makes it, and sees to it that the kernel can.
 
-    Between steps the optimizer's groups are those of the plain script: who prints them reads nothing of the kernel.
+    Between steps the optimizer's groups are those of the plain script: who prints them reads nothing of the kernel. A
+    choice that the script makes, or a checkpoint brings, is left as it is.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, clock: Clock | None = None) -> None:
         self.stepped = 0.0
         self.fused = False
+        self._running = False  # a step by the fused kernel
         self._verdict: bool | None = None  # None as long as it is tried
         self._place: torch.device | None = None  # no step was seen yet
         self._clock = clock
@@ -97,29 +100,55 @@ class FusedStep:
     # ------------------------------------------------------------ the script's steps
 
     def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
-        if self._verdict is False or torch.compiler.is_compiling():
+        if self._is_over() or torch.compiler.is_compiling():
             return
         self.stepped = time.monotonic()
         if self._place is None:
             self._place = next((each.device for each in _parameters(optimizer)), torch.device("cpu"))
             self._begin(optimizer)
-        if self._trial is not None and _has_closure(optimizer, args, kwargs):
-            self._decide(False, "steps are given a closure")
+        if self._running:  # the last step raised
+            self._end(optimizer)
+        self._heed(optimizer, args, kwargs)
+        if self._is_over():
+            return
         fused = self._tries_fused(self._trial) if self._trial is not None else bool(self._verdict)
         if fused and (problem := _problem(optimizer)):
             self._decide(False, problem)
             fused = False
-        self._switch(optimizer, fused)
-        _choose(optimizer, True if fused else None)
+        self._switch(optimizer, fused=fused)
+        if fused:
+            _choose(optimizer, True)
+            self._running = True
         self._update_clock.begin()
 
     def _after_step(self, optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
-        if self._verdict is False or torch.compiler.is_compiling():
+        if self._is_over() or torch.compiler.is_compiling():
             return
         self._update_clock.end()
-        _choose(optimizer, None)
-        if self.fused:
+        if self._running:
+            self._end(optimizer)
             count_versions([each for each in _parameters(optimizer) if each.grad is not None])
+
+    def _is_over(self) -> bool:
+        return self._verdict is False
+
+    def _heed(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+        """Give way to a kernel that was chosen since, by the script or a checkpoint, and to a closure."""
+        chosen = [group.get("fused") for group in optimizer.param_groups]
+        if self._is_over():
+            return
+        if any(each is not None for each in chosen):
+            if not all(chosen):
+                self._switch(optimizer, fused=False)
+            self.fused = False  # not by us
+            self._decide(False, _BY_HAND)
+        elif _has_closure(optimizer, args, kwargs):
+            self._switch(optimizer, fused=False)
+            self._decide(False, "steps are given a closure")
+
+    def _end(self, optimizer: torch.optim.Optimizer) -> None:
+        _choose(optimizer, None)
+        self._running = False
 
     def _after_loading(self, _optimizer: torch.optim.Optimizer) -> None:
         """The groups are the checkpoint's now, in which the default made the steps."""
@@ -159,7 +188,7 @@ class FusedStep:
         _tried.discard(self)
         note("fused optimizer", Decision(fused, why))
 
-    def _switch(self, optimizer: torch.optim.Optimizer, fused: bool) -> None:
+    def _switch(self, optimizer: torch.optim.Optimizer, *, fused: bool) -> None:
         if fused is self.fused:
             return
         self.fused = fused
@@ -181,9 +210,9 @@ def _unsuitable(optimizer: torch.optim.Optimizer) -> str:
         return problem
     chosen = ("fused", "foreach", "capturable", "differentiable")
     if any(group.get(name) for group in optimizer.param_groups for name in chosen):
-        return "its implementation is chosen by hand"
+        return _BY_HAND
     if any(group.get(name) is False for group in optimizer.param_groups for name in ("fused", "foreach")):
-        return "its implementation is chosen by hand"
+        return _BY_HAND
     for parameter in _parameters(optimizer):
         if parameter.dtype is not torch.float32 or parameter.device.type not in ("cpu", "cuda"):
             return f"{parameter.dtype} parameters on {parameter.device.type}"
@@ -232,8 +261,11 @@ def _fits(state: dict[str, Any], parameter: torch.Tensor) -> bool:
     return all(_in_same_order(each, parameter) for name, each in state.items() if name != "step")
 
 
-def _as_by_default(_optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:
+def _as_by_default(optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:
     """What is saved if the default makes the steps: the next run may be on another machine, or without this runtime."""
+    ours = attached.get(optimizer)
+    if ours is None or not ours.fused:
+        return state_dict
     groups = [{**group, "fused": None} for group in state_dict["param_groups"]]
     state = {key: _on_host(each) for key, each in state_dict["state"].items()}
     return {**state_dict, "state": state, "param_groups": groups}

@@ -202,6 +202,53 @@ def test_who_prints_it_reads_nothing_of_the_kernel() -> None:
 
 
 @pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("steps", [0, 2])
+@pytest.mark.parametrize("chosen", [True, False])
+def test_what_the_script_chooses_stays(chosen: bool, steps: int) -> None:
+    model = network()
+    optimizer = accel.optimizer(torch.optim.Adam(model.parameters()))
+    train(model, optimizer, steps)
+    optimizer.param_groups[0]["fused"] = chosen
+    train(model, optimizer)
+    assert optimizer.param_groups[0]["fused"] is chosen
+    assert optimizer.state_dict()["param_groups"][0]["fused"] is chosen
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_closure_may_lay_out_gradients_otherwise() -> None:
+    def trained(made: Callable[[torch.optim.Optimizer], torch.optim.Optimizer]) -> torch.Tensor:
+        torch.manual_seed(0)
+        model = nn.Conv2d(3, 8, 3)
+        optimizer = made(torch.optim.Adam(model.parameters(), lr=0.1))
+
+        def closure() -> float:
+            optimizer.zero_grad()
+            loss = model(torch.ones(2, 3, 8, 8)).square().mean()
+            loss.backward()
+            assert model.weight.grad is not None
+            model.weight.grad = model.weight.grad.contiguous(memory_format=torch.channels_last)
+            return float(loss)
+
+        for _ in range(4):
+            optimizer.step(closure)
+        return model.weight.detach()
+
+    assert torch.equal(trained(unchanged), trained(accel.optimizer))
+
+
+@pytest.mark.usefixtures("at_once")
+def test_after_a_step_that_fails_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = network()
+    optimizer = accel.optimizer(torch.optim.Adam(model.parameters()))
+    with monkeypatch.context() as broken, pytest.raises(RuntimeError, match="no luck"):
+        broken.setattr(torch.optim.Adam, "_init_group", lambda *_: (_ for _ in ()).throw(RuntimeError("no luck")))
+        train(model, optimizer, 1)
+    train(model, optimizer)
+    assert is_fused(optimizer)
+    assert optimizer.param_groups[0]["fused"] is None
+
+
+@pytest.mark.usefixtures("at_once")
 def test_training_goes_on_from_a_checkpoint() -> None:
     expected = train(plain := network(), torch.optim.Adam(plain.parameters()), 6)
     for first in (torch.optim.Adam, lambda parameters: accel.optimizer(torch.optim.Adam(parameters))):
