@@ -71,7 +71,8 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> int:
         try:
             status = super().invoke(ctx)
-            sys.stdout.flush()
+            if not sys.stdout.closed:  # as a server leaves it
+                sys.stdout.flush()
         except BrokenPipeError:
             # The reader of our output left (`| head`): nothing to say, and nothing more can be said on this stream.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 import sys
 import threading
@@ -349,3 +350,14 @@ async def settled(server: Quiet) -> None:
 
 def _at(uri: str) -> types.HoverParams:
     return types.HoverParams(types.TextDocumentIdentifier(uri), types.Position(2, 20))
+
+
+def test_an_orderly_end() -> None:
+    def message(**content: object) -> bytes:
+        body = json.dumps({"jsonrpc": "2.0", **content}).encode()
+        return b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+
+    start = message(id=1, method="initialize", params={"processId": None, "rootUri": None, "capabilities": {}})
+    told = start + message(method="initialized", params={}) + message(id=2, method="shutdown") + message(method="exit")
+    ended = subprocess.run([sys.executable, "-m", "autoaccel", "server"], input=told, capture_output=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")
