@@ -22,7 +22,7 @@ from autoaccel.dataflow.query import once
 from autoaccel.dataflow.reaching_definitions import ReachingDefinitions
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import AddImport
-from autoaccel.library_models.frameworks import FRAMEWORKS
+from autoaccel.library_models.frameworks import FRAMEWORKS, UTILITIES
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.notebooks.cells import cells
 
@@ -403,7 +403,7 @@ class Script:
             label
             for target in targets
             for name, label in FRAMEWORKS.items()
-            if target == name or target.startswith(name + ".")
+            if (target == name or target.startswith(name + ".")) and not target.startswith(UTILITIES)
         )
 
 

@@ -23,6 +23,13 @@ FRAMEWORKS = {
     "colossalai": "Colossal-AI",
 }
 
+# What trains nothing, though it comes from one.
+UTILITIES = tuple(
+    """pytorch_lightning.seed_everything lightning.seed_everything lightning.pytorch.seed_everything
+    lightning.fabric.utilities lightning_fabric.utilities accelerate.utils.set_seed ignite.metrics
+    ignite.utils""".split()
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Configured:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.call_arguments import given_as
+from autoaccel.dataflow.call_arguments import given_as, given_values
 from autoaccel.dataflow.syntax_index import is_constant, last_name
 
 
@@ -33,9 +33,14 @@ _WRITERS: Final = {  # by the position of the path, and what it is called
     r"torchvision\.utils\.save_image": (1, "fp"),
     r"torchvision\.io\.write_\w+|joblib\.dump": (1, "filename"),
     r"torch\.jit\.save": (1, "f"),
+    r"safetensors\.(\w+\.)?save_file": (1, "filename"),
+    r"torchaudio\.save": (0, "uri"),
+    r"soundfile\.write|tifffile\.im(write|save)": (0, "file"),
+    r"skimage\.io\.imsave": (0, "fname"),
     r"os\.(mkdir)": (0, "path"),
     r"os\.(makedirs)": (0, "name"),
     r"torch\.onnx\.export": (2, "f"),
+    r"scipy\.io\.wavfile\.write": (0, "filename"),
     r"cv2\.(imwrite|VideoWriter)|logging\.FileHandler|logging\.handlers\.\w+FileHandler": (0, "filename"),
     r"imageio(\.v\d)?\.(im|mim)(save|write)": (0, "uri"),
     r"scipy\.io\.savemat": (0, "file_name"),
@@ -44,16 +49,20 @@ _WRITERS: Final = {  # by the position of the path, and what it is called
     r"(torch\.utils\.tensorboard\.|tensorboardX\.)(\w+\.)*SummaryWriter": (0, "log_dir"),
 }
 _OTHERS: Final = re.compile(  # which are told no path, or change what is there
-    r"^(numpy\.memmap|shutil\.\w+|os\.(remove|unlink|rename|replace|rmdir|removedirs|symlink|system)|sqlite3\.connect"
+    r"^(numpy\.(memmap|lib\.format\.open_memmap)|shutil\.\w+|sqlite3\.connect"
+    r"|os\.(remove|unlink|rename|renames|replace|rmdir|removedirs|link|symlink|truncate|system|open)"
     r"|subprocess\.(run|call|check_call|Popen)|wandb\..*|mlflow\..*|neptune\..*|comet_ml\..*|visdom\.Visdom"
     r"|.*SummaryWriter)$"
 )
 _METHODS: Final = {
     "save": "fp", "savefig": "fname", "save_pretrained": "save_directory", "to_csv": "path_or_buf", "to_pickle": "path",
     "to_parquet": "path", "to_json": "path_or_buf", "to_excel": "excel_writer", "tofile": "fid",
+    "to_feather": "path", "to_hdf": "path_or_buf",
 }  # fmt: skip
 _OF_PATHS: Final = frozenset({"write_text", "write_bytes", "touch", "mkdir"})
-_OTHER_METHODS: Final = frozenset({"push_to_hub", "unlink"})
+_OTHER_METHODS: Final = frozenset({"push_to_hub", "unlink", "hardlink_to", "symlink_to"})
+_MOVING_METHODS: Final = frozenset({"rename", "replace"})
+_OPENERS: Final = re.compile(r"^(gzip|bz2|lzma|io|codecs|tarfile)\.open$|^zipfile\.ZipFile$")
 _DIRECTORIES: Final = frozenset({"os.mkdir", "os.makedirs"})
 
 
@@ -103,6 +112,8 @@ def _written(script: Script, call: ast.Call, name: str | None, method: str | Non
     if name is not None and not script.is_project_name(call.func):
         if name == "logging.basicConfig":
             return _argument(call, None, "filename") if any(each.arg == "filename" for each in call.keywords) else None
+        if _OPENERS.match(name):
+            return _opened(call, _argument(call, 0, *_PATHS), 1)
         found = next((place for names, place in _WRITERS.items() if re.fullmatch(names, name)), None)
         if found is not None:
             return _argument(call, *found) or unknown
@@ -115,6 +126,9 @@ def _written(script: Script, call: ast.Call, name: str | None, method: str | Non
         return _opened(call, call.func.value, 0)
     if method in _OF_PATHS:
         return call.func.value
+    if method in _MOVING_METHODS:  # with two arguments it is that of a text
+        path = call.args[0] if len(call.args) == 1 and not call.keywords else None
+        return None if isinstance(path, ast.Dict | ast.Lambda) else path
     if method in _METHODS:
         return _argument(call, 0, _METHODS[method]) or unknown
     return unknown if method in _OTHER_METHODS else None
@@ -128,7 +142,7 @@ class FileContent(enum.Enum):
     PICTURES = r"(PIL|cv2|imageio|skimage|matplotlib|tifffile|torchvision)\..*|savefig|imsave"
     SOUND = r"(torchaudio|soundfile|librosa)\..*|scipy\.io\.wavfile\..*"
     OWN = r"(wandb|mlflow|neptune|comet_ml|visdom|tensorboardX|tensorflow)\..*|.*SummaryWriter|logging\..*"
-    ANY = r"(os|shutil|subprocess)\..*|save|unlink"
+    ANY = r"(os|shutil|subprocess)\..*|save|unlink|rename|replace|tofile|(read|write)_bytes|numpy\.fromfile"
     TEXT = r".*"
 
     def may_be(self, other: FileContent) -> bool:
@@ -152,10 +166,16 @@ class FileUse:
 def file_content(script: Script, call: ast.Call) -> FileContent:
     """What is in the files that a call reads or writes."""
     name = script.qualname(call.func) or last_name(call.func)
-    if name == "open":
-        handed = [FileContent.TEXT, *(file_content(script, each) for each in _handed_to(script, call))]
-        return handed[-1]
+    if name == "open" or _OPENERS.match(name):
+        handed = [*(file_content(script, each) for each in _handed_to(script, call))]
+        return handed[-1] if handed else FileContent.ANY if _is_binary(call) or name != "open" else FileContent.TEXT
     return next(each for each in FileContent if re.fullmatch(each.value, name))
+
+
+def _is_binary(opened: ast.Call) -> bool:
+    """Whether bytes are read or written, which may be those of anything."""
+    modes = [each for each in (*opened.args, *given_values(opened)) if isinstance(each, ast.Constant)]
+    return any(isinstance(each.value, str) and re.fullmatch(r"[rwaxb+]*b[rwaxb+]*", each.value) for each in modes)
 
 
 def _handed_to(script: Script, opened: ast.Call) -> Iterator[ast.Call]:
@@ -181,7 +201,8 @@ def file_read(script: Script, call: ast.Call) -> FileUse | None:
     if name is not None:
         if _ASKING.match(name):
             return FileUse(path, FileContent.ANY, of_names=True, lists=name in _FOLDERS)
-        return FileUse(path, file_content(script, call)) if _READING.match(name) else None
+        reads = _READING.match(name) and not (_OPENERS.match(name) and _opened(call, path, 1) is not None)
+        return FileUse(path, file_content(script, call)) if reads else None
     if isinstance(call.func, ast.Name):
         opens = call.func.id == "open" and not script.definitions(call.func) and _opened(call, path, 1) is None
         return FileUse(path, file_content(script, call)) if opens else None
@@ -199,6 +220,8 @@ def file_written(script: Script, call: ast.Call) -> tuple[FileUse, ...]:
     """What a call does to files; nothing for functions of the project, which are in sight."""
     name = script.qualname(call.func) or ""
     kind = FileCall.SAVE if script.runtime_name(call.func) == "save" else file_call(script, call)
+    if kind is FileCall.DOWNLOAD and _DOWNLOADS.search(name):
+        return (FileUse(_argument(call, 1, "filename", "dst", "out", "output"), FileContent.ANY),)
     if kind is None or kind is FileCall.DOWNLOAD:
         return ()
     content = file_content(script, call)
@@ -211,6 +234,8 @@ def file_written(script: Script, call: ast.Call) -> tuple[FileUse, ...]:
         return (FileUse(path, content, of_names=True),)
     moves = name.startswith(("os.", "shutil.")) and name != "os.system"
     paths = [*call.args] if moves else [written_path(script, call)]
+    if not name and isinstance(call.func, ast.Attribute) and call.func.attr in _MOVING_METHODS:
+        paths.append(call.func.value)
     return tuple(FileUse(path, content) for path in paths)
 
 
@@ -231,4 +256,4 @@ def _opened(call: ast.Call, place: ast.expr | None, position: int) -> ast.expr |
     text = mode.value if isinstance(mode, ast.Constant) else None
     if not isinstance(text, str) or "+" in text:
         return "it may change what is there"
-    return (place or "its path is not known") if set(text) & set("wax") else None
+    return (place or "its path is not known") if set(text.partition(":")[0]) & set("wax") else None

@@ -76,7 +76,7 @@ class LoaderState:
         here = loader_state(self.script, self.made, in_workers=True).inputs
         if in_workers and (keeper := here.keeps_state()) is not None:
             return f"`{keeper}` keeps something between samples, of which each worker would keep its own"
-        if any(_may_be_left(*draw) for draw in draws) and self._draws_on():
+        if any(_may_be_left(*draw) for draw in draws) and self.draws_on():
             return "a batch that nobody asked for would change its generator"
         for file, node in self.changes:
             if self._runs_beside_any(draws, file, node):
@@ -87,11 +87,14 @@ class LoaderState:
         beside = partial(self._runs_beside_any, draws)
         return self.resources.problem(beside, in_workers=in_workers)
 
-    def _draws_on(self) -> bool:
+    def draws_on(self) -> bool:
         """Whether samples draw from a generator that a dataset keeps, which goes on from one pass to the next."""
         given = self.made.settings.get("dataset")
-        sources = self.script.values(given) if given is not None else ()
-        return any(each.cls is not None and datasets.keeps_generator(each.cls) for each in sources)
+        classes = [value.cls for value in (self.script.values(given) if given is not None else ())]
+        for function, file in self.inputs.code.items():  # of datasets inside of others: `Subset(data, rows)`
+            if isinstance(cls := file.parent(function), ast.ClassDef):
+                classes.append(file.class_ref(cls))
+        return any(each is not None and datasets.keeps_generator(each) for each in dict.fromkeys(classes))
 
     def trained(self) -> str | None:
         """Why a batch may be part of a graph, or of what an optimizer changes."""
@@ -200,10 +203,19 @@ def _drawn_by_next(script: Script, kept: KeptIterator, loader: ast.expr) -> str 
         own = {script.parent(each) for each in kept.loaders}
         if "persistent_workers" in made.settings and any(each.node not in own for each in iterations(file, call)):
             return "workers that the script keeps serve one pass at a time, and something else iterates its loader"
+        if state.draws_on():
+            return "a batch that nobody asked for would change its generator"
         for where, node in (*state.changes, *state.readings):
             if where.function(node) not in state.inputs.code and runs_after(where, node, file, call):
                 return changed
+        after = partial(_runs_after_too, state, file, call)
+        if (reason := state.resources.problem(after, in_workers=False)) is not None:
+            return reason
     return None
+
+
+def _runs_after_too(state: LoaderState, file: Script, call: ast.Call, where: Script, node: ast.AST) -> bool:
+    return where.function(node) not in state.inputs.code and runs_after(where, node, file, call)
 
 
 def _changes_by_name(script: Script, node: ast.AST) -> bool:

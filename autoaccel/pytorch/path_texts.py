@@ -50,12 +50,12 @@ class PathText:
     def may_be(self, other: PathText) -> bool:
         """Whether both may name one file."""
         one, two = _plain(self), _plain(other)
-        if one.whole and two.whole:
+        alike = one.head.startswith("/") is two.head.startswith("/")
+        if alike and one.whole and two.whole:
             return one.head == two.head
-        relative = one.head.startswith("/") is two.head.startswith("/")  # else the working directory decides
-        return (not relative or _agree(one, two, one.head, two.head)) and _agree(
-            one, two, one.tail[::-1], two.tail[::-1]
-        )
+        if not alike:  # the working directory decides how the relative one begins
+            one, two = (each if each.head.startswith("/") else _anywhere(each) for each in (one, two))
+        return _agree(one, two, one.head, two.head) and _agree(one, two, one.tail[::-1], two.tail[::-1])
 
 
 def whole(text: str) -> PathText:
@@ -69,11 +69,20 @@ _UNKNOWN: Texts = (ANYTHING,)
 
 
 def _plain(path: PathText) -> PathText:
-    """A path without `./` and `//`; what comes before `..` says nothing."""
+    """A path without `./` and `//`; what comes before `..` says nothing, and what is not known may be `.`."""
     if path.whole:
         return whole(posixpath.normpath(path.head))
     head, tail = (re.sub(r"(?<![^/])(?:\./+)+|(?<=/)/+", "", text) for text in (path.head, path.tail))
-    return PathText("" if re.search(r"[^./]/+\.\.", head) else head, tail)
+    if re.search(r"(?:^|/)\.\.(?:/|$)", tail):
+        return PathText("", re.split(r"(?:^|/)\.\.(?:/|$)", tail)[-1])
+    head = "" if re.search(r"[^./]/+\.\.", head) else head
+    return PathText(head, tail if head else tail.lstrip("/"))
+
+
+def _anywhere(path: PathText) -> PathText:
+    """A relative path in some folder."""
+    known = path.tail if not path.whole else re.sub(r"^(?:\.\./)*", "", path.head)
+    return PathText("", "" if known in (".", "..") else known)
 
 
 def _agree(first: PathText, second: PathText, one: str, two: str) -> bool:

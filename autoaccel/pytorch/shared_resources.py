@@ -8,6 +8,7 @@ are not read from where tensors are saved.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +28,7 @@ _ASKED = frozenset({"os.getenv", "os.getenvb"})
 _MAPPING_CHANGES = CONTAINER_CHANGES | {"__setitem__", "__delitem__", "__ior__"}
 _DEFAULTS = tuple(f"torch.set_default_{what}" for what in ("dtype", "device", "tensor_type"))
 _LOGGING = frozenset("debug info warning error exception critical log".split())
+_LOGGER = re.compile(r"(^|_)(log|logger|logging)$", re.IGNORECASE)
 _KEPT_OPEN = frozenset("open h5py.File numpy.memmap zipfile.ZipFile tarfile.open".split())
 
 Found = tuple[Script, FileUse]
@@ -106,6 +108,8 @@ class SharedResources:
     @cached_property
     def environment_changes(self) -> tuple[ScriptNode, ...]:
         """Where environment variables are set that samples read."""
+        if not any("environ" in file.text for file in self.scripts):
+            return ()
         read = {key for function, file in self.code.items() for key in _variables(file, function)}
         if not read:
             return ()
@@ -209,7 +213,7 @@ def _variables(file: Script, function: ast.AST) -> Iterator[str | None]:
             if name in _ASKED:
                 call = file.call_of(node)
                 yield _text(call.args[0]) if call is not None and call.args else None
-            elif name in _ENVIRONMENT:
+            elif name in _ENVIRONMENT or (isinstance(node, ast.Name) and _is_environment(file, node)):
                 match file.parent(node):
                     case ast.Subscript(slice=key):
                         yield _text(key)
@@ -262,6 +266,9 @@ def _is_printing(file: Script, call: ast.Call) -> bool:
 
 
 def _is_logger(file: Script, expression: ast.expr) -> bool:
+    """By where it comes from, or by its name: it may come from anywhere."""
+    if _LOGGER.search(last_name(expression)):
+        return True
     bound = [each.value for each in file.definitions(expression)] if isinstance(expression, ast.Name) else [expression]
     return any(isinstance(each, ast.Call) and file.qualname(each.func) == "logging.getLogger" for each in bound)
 

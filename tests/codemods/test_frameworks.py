@@ -117,7 +117,11 @@ def test_a_loop_of_its_own_under_a_framework(imports: str, made: str, backward: 
     assert found.get("AA303", [said]) == [said]
 
 
-def test_the_same_loop_without_one_is_rewritten() -> None:
-    text = textwrap.dedent(OWN_LOOP.format(imports="", made="", backward="loss.backward()"))
+@pytest.mark.parametrize(
+    "imports",
+    ["", "from lightning import seed_everything", "from ignite.metrics import Accuracy", "import accelerated"],
+)
+def test_the_same_loop_without_one_is_rewritten(imports: str) -> None:
+    text = textwrap.dedent(OWN_LOOP.format(imports=imports, made="", backward="loss.backward()"))
     found = {each.rule.code for each in engine.analyse(text, None, registry.rules()).findings}
     assert {"AA301", "AA602"} <= found

@@ -10,7 +10,7 @@ from autoaccel.pytorch.loader_changes import drawn_beside, loader_state
 from autoaccel.pytorch.loader_loops import loader_loops
 
 SCRIPT = """\
-import csv, glob, json, logging, os, pickle, shutil
+import csv, glob, gzip, json, logging, os, pickle, shutil, tarfile, torchaudio, zipfile
 from os import environ, getenv
 from pathlib import Path
 import h5py
@@ -32,6 +32,7 @@ class Data(Dataset):
         return torch.ones(3)
 
 logger = logging.getLogger(__name__)
+ENV = os.environ
 log = open("log.txt", "w")
 rows = csv.writer(log)
 memory = np.load("m.npy", mmap_mode="r+")
@@ -88,6 +89,21 @@ _JSON = "json.load(open(os.path.join(self.root, 's.json')))"
         ("glob.glob('data/*.txt')", "Path(f'data/{step}.txt').touch()"),
         ("os.path.exists('data/go')", "os.makedirs('data/go')"),
         ("(Path(self.root) / 'go').exists()", "Path('data/go').touch()"),
+        (_JSON, "Path('s.tmp').replace('data/s.json')"),
+        (_JSON, "Path('data/s.json').rename('s.old')"),
+        (_JSON, "import io; io.open('data/s.json', 'w').write('1')"),
+        (_JSON, "import urllib.request; urllib.request.urlretrieve(url, 'data/s.json')"),
+        (_JSON, "descriptor = os.open('data/s.json', os.O_WRONLY)"),
+        ("json.load(open(os.path.join(unknown, 's.json')))", "json.dump({}, open('s.json', 'w'))"),
+        ("gzip.open('s.gz', 'rt').read()", "gzip.open('s.gz', 'wt').write('1')"),
+        ("gzip.open(self.unknown).read()", "gzip.open('s.gz', 'wb').write(x)"),
+        ("zipfile.ZipFile('s.zip').read('x')", "zipfile.ZipFile('s.zip', 'w').write('x')"),
+        ("tarfile.open('s.tar').getnames()", "tarfile.open('s.tar', 'w:gz').add('x')"),
+        ("np.memmap(f'{self.root}/{i}.bin')", "x.numpy().tofile(f'data/{step}.bin')"),
+        ("np.fromfile(self.unknown)", "x.numpy().tofile('m.bin')"),
+        ("Image.open(f'{self.root}/{i}.png')", "Path(f'data/{step}.png').write_bytes(x)"),
+        ("Image.open(f'{self.root}/{i}.png')", "open(f'data/{step}.png', 'wb').write(x)"),
+        ("torchaudio.load(self.unknown)", "torchaudio.save('a.wav', x, 8000)"),
     ],
 )
 def test_a_file_that_samples_read_is_written(sample: str, body: str) -> None:
@@ -113,6 +129,9 @@ def test_a_file_that_samples_read_is_written(sample: str, body: str) -> None:
         ("os.path.exists(self.unknown); Image.open(self.unknown)", "torch.save(x, path)"),
         ("os.listdir(self.root)", "torch.save(x, 'out/a.pt')"),
         ("os.path.exists('data/go.txt')", "torch.save(x, f'{path}.pt')"),
+        (_JSON, "text = text.replace('data/s.json', ''); rows = rows.replace({1: 2})"),
+        (_JSON, "gzip.open('data/s.json', 'rt').read()"),
+        ("tarfile.open('s.tar', 'r:xz').getnames()", "tarfile.open('s.tar', 'r:xz').getnames()"),
         ("Image.open('data/a.png')", "from torch.utils.tensorboard import SummaryWriter; SummaryWriter(path)"),
     ],
 )
@@ -144,6 +163,8 @@ def test_a_function_writes() -> None:
         ("os.environ['SCALE']", "environ.pop(key)", True),
         ("os.environ['SCALE']", "variables = os.environ; variables['SCALE'] = '1'", True),
         ("os.environ['SCALE']", "os.environ |= {'SCALE': '1'}", True),
+        ("ENV['SCALE']", "os.environ['SCALE'] = '1'", True),
+        ("ENV.get('SCALE')", "os.environ['OTHER'] = '1'", False),
         ("os.environ['SCALE']", "os.environ['OTHER'] = '1'", False),
         ("os.environ['SCALE']", "os.environ.update(OTHER='1')", False),
         ("os.environ['SCALE']", "print(os.environ['SCALE'])", False),
@@ -171,6 +192,9 @@ def test_workers_that_stay_have_the_variables_of_when_they_began() -> None:
         ("print(i)", "pass", False, True),
         ("logging.getLogger('data').info(i)", "print(step)", True, True),
         ("logger.info(i)", "logger.info(step)", True, True),
+        ("self.logger.info(i)", "print(step)", True, True),
+        ("from elsewhere import log; log.warning(i)", "print(step)", True, True),
+        ("self.log(i)", "print(step)", False, False),
         ("self.table.info(i)", "print(step)", False, False),
         ("open('seen.txt', 'a').write(str(i))", "pass", False, True),
         ("open('seen.txt', 'a').write(str(i))", "open('seen.txt').read()", True, True),
