@@ -203,8 +203,7 @@ class AutocastController:
             return
         if reason:
             known = [other.verdict for other in self._phases.values() if other.verdict is not None]
-            # CPUs are as likely slower as faster
-            worth = known[-1] if known else not (self._place.type == "cpu" and _runs_agree())
+            worth = known[-1] if known else self._is_worth_it_untried()
             self._decide(phase, worth, f"untried: {reason}")
             return
         phase.tried = True
@@ -251,6 +250,12 @@ class AutocastController:
         self._last_scan = time.monotonic()
         self._use(low=worth)
         self._note(phase, self._low if worth else None, f"{self._low_name} {reason}")
+
+    def _is_worth_it_untried(self) -> bool:
+        """CPUs are as likely slower as faster, and float16 may lose what a repeatable run is to show."""
+        if not _runs_agree():
+            return True
+        return self._place.type != "cpu" and (is_distributed() or self._low is torch.bfloat16)
 
     def _recall(self, phase: _Phase) -> None:
         match decision_cache.recall("amp", *self._facts(phase)) if not _runs_agree() else None:

@@ -456,6 +456,18 @@ def test_on_a_device_runs_that_agree_take_what_it_has_untried(monkeypatch: pytes
     assert gate.settled()
 
 
+@pytest.mark.parametrize(("why", "dtype"), [("ranks", torch.float16), ("cudnn", None), ("algorithms", None)])
+def test_float16_is_not_taken_untried_by_runs_that_are_to_repeat_themselves(
+    monkeypatch: pytest.MonkeyPatch, why: str, dtype: torch.dtype | None
+) -> None:
+    agree(monkeypatch, why)
+    monkeypatch.setattr(program_state, "float16_in_any_region", lambda kind: "")
+    monkeypatch.setattr(devices, "hardware_name", lambda place: "some device")
+    gate = autocast_controller.AutocastController(torch.device("cuda"), precision.by_capability(7, 5))
+    assert [gate.dtype(sys._getframe()) for _ in range(3)] == [dtype] * 3
+    assert gate.settled()
+
+
 @AGREEING
 def test_runs_that_agree_on_cpus_stay_in_float32_for_they_cannot_try(
     script: Script, monkeypatch: pytest.MonkeyPatch, why: str
