@@ -178,7 +178,7 @@ def _uses_of(file: Script, call: ast.Call) -> Iterator[ast.AST]:
     pending, seen = [call], set[str]()
     for each in pending:
         statement = file.statement(each)
-        for name in _bound_to(statement) - seen if statement is not None else ():
+        for name in sorted(_bound_to(statement) - seen) if statement is not None else ():
             seen.add(name)
             mentions = [use for use in file.syntax_index.mentions(name) if isinstance(use.ctx, ast.Load)]
             yield from mentions
