@@ -7,7 +7,7 @@ here comes from builtins, a star import, or nowhere: it has none."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 from autoaccel.dataflow.definitions import (
@@ -147,6 +147,15 @@ class ReachingDefinitions:
         """What the target of an augmented assignment may have been bound to before it."""
         self.analyse(target)
         return self._reached.added_to.get(target, ())
+
+    def before_additions(self, definitions: Iterable[Definition]) -> list[Definition]:
+        """What bound a name at first, behind `x += …`."""
+        pending = list(definitions)
+        for each in pending:
+            match each.node:
+                case ast.AugAssign(target=ast.Name() as target):
+                    pending.extend(other for other in self.before_addition(target) if other not in pending)
+        return [each for each in pending if not isinstance(each.node, ast.AugAssign)]
 
     def _in_order(self) -> list[Scope]:
         """The scopes that were met, in preorder."""

@@ -337,6 +337,12 @@ def holds_file(cls: ClassRef) -> bool:
     )
 
 
+def opens(script: Script, target: ast.AST) -> bool:
+    """Whether an assignment keeps a file that is opened late: `self.file = h5py.File(path)`."""
+    statement = script.parent(target)
+    return isinstance(statement, ast.Assign) and _opens(script, statement.value)
+
+
 def _opens(script: Script, value: ast.expr) -> bool:
     match value:
         case ast.Call(func=ast.Name(id="open") as function) if not script.definitions(function):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.script import Script
@@ -65,7 +65,7 @@ def _unless_copied(file: Script, expression: ast.expr, value: Value, seen: froze
         case ast.Subscript(value=owner) | ast.NamedExpr(value=owner) | ast.Starred(value=owner):
             yield from _memory(file, owner, seen)
         case ast.Name():
-            for each in before_additions(file, file.definitions(expression)):
+            for each in file.reaching_definitions.before_additions(file.definitions(expression)):
                 if each.how == "param":
                     if file.callers(each.scope.node).missing is not None:
                         yield UNKNOWN
@@ -90,14 +90,14 @@ def is_sum(file: Script, owner: ast.expr, node: ast.AST) -> bool:
     """Whether what `total += …` changes began as something known: `total = 0.0`, and no batch."""
     if not isinstance(node, ast.AugAssign) or not isinstance(owner, ast.Name):
         return False
-    begun = before_additions(file, file.reaching_definitions.before_addition(owner))
+    begun = file.reaching_definitions.before_additions(file.reaching_definitions.before_addition(owner))
     unknown = any(value.kind is Kind.UNKNOWN for each in begun for value in file.inference.definition(each))
     return bool(begun) and not unknown
 
 
 def comes_around(file: Script, name: ast.Name, loop: ast.AST, seen: frozenset[Definition] = frozenset()) -> bool:
     """Whether a name may have what the iteration before has bound, by way of any number of names."""
-    for each in {*before_additions(file, file.definitions(name)), *file.definitions(name)} - seen:
+    for each in {*file.reaching_definitions.before_additions(file.definitions(name)), *file.definitions(name)} - seen:
         if each.node is loop or not file.inside(each.node, loop):
             continue
         if position(each.node) > position(name) or (file.inside(name, each.node) and not _is_addition(each.node, name)):
@@ -113,15 +113,3 @@ def comes_around(file: Script, name: ast.Name, loop: ast.AST, seen: frozenset[De
 
 def _is_addition(node: ast.AST, name: ast.Name) -> bool:
     return isinstance(node, ast.AugAssign) and node.target is name
-
-
-def before_additions(file: Script, definitions: Iterable[Definition]) -> list[Definition]:
-    """What bound a name at first, behind `x += …`."""
-    pending = list(definitions)
-    for each in pending:
-        match each.node:
-            case ast.AugAssign(target=ast.Name() as target):
-                pending.extend(
-                    other for other in file.reaching_definitions.before_addition(target) if other not in pending
-                )
-    return [each for each in pending if not isinstance(each.node, ast.AugAssign)]

@@ -24,7 +24,7 @@ from autoaccel.library_models.in_place_operations import only_reads
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import METHODS, STORING
 from autoaccel.pytorch.batches import changed_in_place
-from autoaccel.pytorch.host_memory import HOLDING, before_additions, comes_around, is_sum, memory
+from autoaccel.pytorch.host_memory import HOLDING, comes_around, is_sum, memory
 from autoaccel.pytorch.loader_inputs import made_of
 from autoaccel.pytorch.loader_loops import BatchTransfer
 
@@ -108,7 +108,8 @@ class _HostTensor:
         """Whether what is not known was bound to the tensor, or made of it: `memoryview(x.numpy())`."""
         pending, seen = [owner], {owner}
         for each in pending:
-            definitions = before_additions(file, file.definitions(each)) if isinstance(each, ast.Name) else []
+            bound = file.definitions(each) if isinstance(each, ast.Name) else ()
+            definitions = file.reaching_definitions.before_additions(bound)
             if any(made.node is self.transfer.site for made in definitions) or self._is_held(file, each):
                 return True
             found = [*made_of(file, each), *(made.value for made in definitions if made.value is not None)]

@@ -59,6 +59,18 @@ class LoaderState:
         return tuple(changes(self.inputs, self.script.project.related(self.script)))
 
     @cached_property
+    def keeper(self) -> str | None:
+        """A function that leaves something behind when a sample is made."""
+        names = [_function_name(file, node) for file, node in _own_changes(self.inputs)]
+        return min((*names, *self.inputs.storing()), default=None)
+
+    @cached_property
+    def carrier(self) -> str | None:
+        """One that leaves behind what is read when another sample is made."""
+        kept = [each for each in _own_changes(self.inputs) if _is_read_again(self.inputs, *each)]
+        return min((_function_name(file, node) for file, node in kept), default=None)
+
+    @cached_property
     def readings(self) -> tuple[ScriptNode, ...]:
         """Where others read what making a batch changes: the task that a sampler has chosen."""
         return tuple(_readings(self.inputs, self.script.project.related(self.script)))
@@ -73,11 +85,14 @@ class LoaderState:
         """Why batches cannot be made anywhere else, or any sooner, than where loops (or other `draws`) ask for them."""
         if (reason := self.trained()) is not None:
             return reason
-        here = loader_state(self.script, self.made, in_workers=True).inputs
-        if in_workers and (keeper := here.keeps_state()) is not None:
+        here = loader_state(self.script, self.made, in_workers=True)
+        if in_workers and (keeper := here.keeper) is not None:
             return f"`{keeper}` keeps something between samples, of which each worker would keep its own"
-        if any(_may_be_left(*draw) for draw in draws) and self.draws_on():
-            return "a batch that nobody asked for would change its generator"
+        if any(_may_be_left(*draw) for draw in draws):
+            if self.draws_on():
+                return "a batch that nobody asked for would change its generator"
+            if (carrier := here.carrier) is not None:
+                return f"`{carrier}` keeps something between samples, and a batch that nobody asked for would change it"
         for file, node in self.changes:
             if self._runs_beside_any(draws, file, node):
                 return "its dataset, order or collation is changed while it is read"
@@ -205,6 +220,8 @@ def _drawn_by_next(script: Script, kept: KeptIterator, loader: ast.expr) -> str 
             return "workers that the script keeps serve one pass at a time, and something else iterates its loader"
         if state.draws_on():
             return "a batch that nobody asked for would change its generator"
+        if (carrier := loader_state(file, made, in_workers=True).carrier) is not None:
+            return f"`{carrier}` keeps something between samples, and a batch that nobody asked for would change it"
         for where, node in (*state.changes, *state.readings):
             if where.function(node) not in state.inputs.code and runs_after(where, node, file, call):
                 return changed
@@ -271,20 +288,7 @@ def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Scrip
     """Statements and expressions that change one of these inputs."""
     for file in scripts:
         for node in possible_changes(file):
-            match node:
-                case ast.AugAssign(target=ast.Name() as target):
-                    changed = inputs.extends(file, target)
-                case ast.Call():
-                    changed = _is_change(inputs, file, node)
-                case ast.Attribute(value=owner, attr=attr) if inputs.includes(file, owner):
-                    changed = inputs.reads(file, owner, attr)
-                case ast.Attribute(value=owner, attr=attr) if inputs.is_own(file, owner, attr):
-                    changed = True
-                case ast.Attribute(value=owner) | ast.Subscript(value=owner):
-                    changed = inputs.touched(file, owner)
-                case _:
-                    changed = False
-            if changed:
+            if _is_change(inputs, file, node) or (isinstance(node, ast.Call) and _may_change(inputs, file, node)):
                 yield file, node
         for owner, node in bound_methods(file):
             if inputs.touched(file, owner):
@@ -293,6 +297,61 @@ def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Scrip
         for each in file.reaching_definitions.scopes[scope].definitions.get(name, ()):
             if each.how not in ("import", "def", "class", "param"):
                 yield file, each.node
+
+
+def _own_changes(inputs: LoaderInputs) -> Iterator[ScriptNode]:
+    """Where the code that makes batches changes what they are made from itself, but for files that it opens late.
+
+    What it only hands to code that is not seen (`cv2.imread(self.paths[i])`) is taken to be read there.
+    """
+    for file in dict.fromkeys(inputs.code.values()):
+        for node in possible_changes(file):
+            if inputs.makes_batches(file, node) and not datasets.opens(file, node) and _is_change(inputs, file, node):
+                yield file, node
+    for function, file in inputs.code.items():
+        for kind in (ast.Global, ast.Nonlocal):
+            yield from ((file, each) for each in file.within(function, kind))
+
+
+def _function_name(file: Script, node: ast.AST) -> str:
+    return getattr(file.function(node), "name", "lambda")
+
+
+def _is_read_again(inputs: LoaderInputs, file: Script, change: ast.AST) -> bool:
+    """Whether what is changed is read by more of the code that makes batches than by the change itself."""
+    match change:
+        case ast.Call() if is_library(file, change):
+            return True
+        case ast.Global(names=names) | ast.Nonlocal(names=names):
+            place = None
+        case ast.AugAssign(target=place) | ast.Call(func=ast.Attribute(value=place)) | ast.Subscript(value=place):
+            names = [last_name(place)]
+        case ast.Attribute(attr=attr):
+            place, names = change, [attr]
+        case _:
+            return True
+    return "" in names or any(
+        each is not place and isinstance(getattr(each, "ctx", None), ast.Load) and last_name(each) in names
+        for function, where in inputs.code.items()
+        for each in where.within(function, ast.AST)
+    )
+
+
+def _is_change(inputs: LoaderInputs, file: Script, node: ast.AST) -> bool:
+    """Whether a statement or an expression changes one of these inputs, as far as that is written there."""
+    match node:
+        case ast.AugAssign(target=ast.Name() as target):
+            return inputs.extends(file, target)
+        case ast.Call():
+            return _changes_by_call(inputs, file, node)
+        case ast.Attribute(value=owner, attr=attr) if inputs.includes(file, owner):
+            return inputs.reads(file, owner, attr)
+        case ast.Attribute(value=owner, attr=attr) if inputs.is_own(file, owner, attr):
+            return True
+        case ast.Attribute(value=owner) | ast.Subscript(value=owner):
+            return inputs.touched(file, owner)
+        case _:
+            return False
 
 
 def _readings(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[ScriptNode]:
@@ -363,8 +422,8 @@ def _named_before(file: Script, expression: ast.expr) -> list[tuple[Script, ast.
     return found
 
 
-def _is_change(inputs: LoaderInputs, file: Script, call: ast.Call) -> bool:
-    """Whether a call may change an input by itself; what the project's own functions do is seen there."""
+def _changes_by_call(inputs: LoaderInputs, file: Script, call: ast.Call) -> bool:
+    """Whether a call changes an input by itself; what the project's own functions do is seen there."""
     drawn = drawn_from(file, call)
     if drawn and not file.callees(call):
         for each in drawn:
@@ -374,26 +433,39 @@ def _is_change(inputs: LoaderInputs, file: Script, call: ast.Call) -> bool:
         match call.args:
             case [owner, ast.Constant(value=str() as attr), *_] if inputs.is_own(file, owner, attr):
                 return getattr(call.func, "id", "") in ("setattr", "delattr")
-        given = given_values(call) if is_unseen(file, call) else []
-        return any(inputs.touched(file, each) for each in (*changed_by_library(file, call), *given))
+        return any(inputs.touched(file, each) for each in changed_by_library(file, call))
     if writes(file, call):
         return inputs.touched(file, call.args[0])
+    if not isinstance(call.func, ast.Attribute) or not changes_owner(call.func.attr):
+        return False
+    method, owner = call.func.attr, call.func.value
+    if file.values(owner).kinds <= UNCHANGED or not inputs.touched(file, owner) or file.callees(call):
+        return False
+    return not _is_held(file, owner, method)
+
+
+def _may_change(inputs: LoaderInputs, file: Script, call: ast.Call) -> bool:
+    """Whether a call may change an input out of sight: one that it is handed, or that has such a method."""
+    if is_library(file, call):
+        return is_unseen(file, call) and any(inputs.touched(file, each) for each in given_values(call))
+    if writes(file, call):
+        return False
     if is_unknown(file, call):
         given = given_values(call)
         if any(isinstance(each, ast.Name | ast.Attribute) and inputs.touched(file, each) for each in given):
             return True
-    if not isinstance(call.func, ast.Attribute):
+    if not isinstance(call.func, ast.Attribute) or changes_owner(call.func.attr):
         return False
     method, owner = call.func.attr, call.func.value
-    in_place = changes_owner(method)
-    kinds = file.values(owner).kinds
-    if kinds <= (UNCHANGED if in_place else UNCHANGED | _CONTAINERS | {Kind.TENSOR, Kind.PARAMETER}):
+    if file.values(owner).kinds <= UNCHANGED | _CONTAINERS | {Kind.TENSOR, Kind.PARAMETER}:
         return False
-    if not inputs.touched(file, owner) or file.callees(call):
-        return False
-    if not in_place and method in inputs.methods:
-        return False  # of a class in sight, whose own changes are found where they are written
-    return not any(_is_attribute(value.cls, method) for value in file.values(owner) if value.cls is not None)
+    if method in inputs.methods or not inputs.touched(file, owner) or file.callees(call):
+        return False  # of a class in sight: its own changes are found where they are written
+    return not _is_held(file, owner, method)
+
+
+def _is_held(file: Script, owner: ast.expr, method: str) -> bool:
+    return any(_is_attribute(value.cls, method) for value in file.values(owner) if value.cls is not None)
 
 
 def _is_attribute(cls: ClassRef, name: str) -> bool:

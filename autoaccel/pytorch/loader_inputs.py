@@ -140,7 +140,7 @@ class LoaderInputs:
         values = part(file.values(expression), path)
         for value in values:
             self._hold_once(value)
-        inside = self._makes_batches(file, expression)
+        inside = self.makes_batches(file, expression)
         if isinstance(expression, ast.Name) and not inside:
             self.held.update((each.scope.node, expression.id) for each in file.definitions(expression))
         if Kind.UNKNOWN not in values.kinds:
@@ -248,7 +248,7 @@ class LoaderInputs:
             self._values.add(value)
             self._hold(value)
 
-    def _makes_batches(self, file: Script, node: ast.AST) -> bool:
+    def makes_batches(self, file: Script, node: ast.AST) -> bool:
         """Whether a place is part of the code that makes batches."""
         function = file.function(node)
         while function is not None and function not in self.code:
@@ -257,14 +257,11 @@ class LoaderInputs:
 
     # -- what the code does
 
-    def keeps_state(self) -> str | None:
-        """A function that leaves something behind for the next sample."""
-        names = [
-            function.name
-            for function, file in self.code.items()
-            if isinstance(function, ast.FunctionDef) and datasets.leaves_something(file, function)
-        ]
-        return min(names, default=None)
+    def storing(self) -> Iterator[str]:
+        """The functions that store something beyond themselves, whether a sample reads it or not."""
+        for function, file in self.code.items():
+            if isinstance(function, ast.FunctionDef) and datasets.leaves_something(file, function):
+                yield function.name
 
     # -- whether something is one of them
 
@@ -298,11 +295,12 @@ class LoaderInputs:
         """Whether a value is one of the objects, and none that is made for every batch."""
         if value.node not in self.objects or value.kind in (Kind.LOADER, Kind.BATCH):
             return False
-        return value.script is None or not self._makes_batches(value.script, value.node)
+        return value.script is None or not self.makes_batches(value.script, value.node)
 
     def extends(self, file: Script, target: ast.Name) -> bool:
         """Whether `x += …` changes one of them in place, or binds a name that they are read under."""
-        definitions = [
+        added_to = file.reaching_definitions.before_additions(file.reaching_definitions.before_addition(target))
+        definitions = added_to or [
             each for own in file.definitions(target) for each in own.scope.definitions.get(target.id, ()) or (own,)
         ]
         values = [value for each in definitions for value in file.inference.definition(each)]
@@ -311,8 +309,16 @@ class LoaderInputs:
         scopes = {(each.scope.node, target.id) for each in definitions}
         if not scopes.isdisjoint(self.held | self.names.keys()) or any(self._is_object(value) for value in values):
             return True
-        unknown = any(value.kind is Kind.UNKNOWN for value in values)
-        return unknown and any(self._is_touched(where, each) for where, each in bound_to(file, definitions))
+        in_place = any(value.kind is Kind.UNKNOWN or value.kind in _MEMORY for value in values)
+        statement = file.parent(target)
+        lists = isinstance(statement, ast.AugAssign) and _is_list(statement.value)
+        return in_place and any(
+            self.touched(where, each)
+            for where, each in bound_to(file, definitions)
+            if not (
+                lists and isinstance(each, ast.Subscript) and isinstance(each.slice, ast.Slice)
+            )  # a list of its own
+        )
 
     def reads(self, file: Script, owner: ast.expr, attr: str) -> bool:
         """Whether batches may depend on this attribute of one of them."""
@@ -331,9 +337,13 @@ class LoaderInputs:
         for where, each in pending:
             if self._is_touched(where, each):
                 return True
-            views = (value for value in where.values(each) if value.kind in (Kind.TENSOR, Kind.ARRAY))
+            views = (value for value in where.values(each) if value.kind in _MEMORY)
             found = [(value.script, owner) for value in views if value.script for owner in same_memory(value)]
-            found += [(where, part) for part in _unfollowed(where, each) if where.values(part).kinds & _MEMORY]
+            found += [
+                (where, part)
+                for part in _unfollowed(where, each)
+                if isinstance(part, ast.Call) or where.values(part).kinds & _MEMORY
+            ]
             pending.extend(place for place in found if place not in pending)
         return False
 
@@ -395,6 +405,17 @@ def same_memory(value: Value) -> Iterator[ast.expr]:
             yield owner
         case ast.For(iter=owner) | ast.comprehension(iter=owner):
             yield owner
+
+
+def _is_list(expression: ast.expr) -> bool:
+    """`[0] * 3`, `[a, b]`, a list comprehension."""
+    if isinstance(expression, ast.BinOp):
+        return _is_list(expression.left) or _is_list(expression.right)
+    return isinstance(expression, ast.List | ast.ListComp)
+
+
+def _is_slice(expression: ast.expr) -> bool:
+    return isinstance(expression, ast.Subscript) and isinstance(expression.slice, ast.Slice)
 
 
 def owner_name(file: Script, function: ast.AST) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from autoaccel.analysis import load
@@ -86,6 +88,8 @@ def state_of(
         "data.x.data = x",
         "data.x.data.copy_(x)",
         "w = weights.view(-1); w.zero_()",
+        "w = torch.from_dlpack(weights); w.zero_()",
+        "from torch.utils import dlpack; w = dlpack.from_dlpack(dlpack.to_dlpack(weights)); w.zero_()",
         "w = weights.numpy(); w[0] = 1",
         "torch.squeeze(weights).zero_()",
         "torch.nn.functional.relu(data.x, inplace=True)",
@@ -195,6 +199,82 @@ COUNT = "self.x[i] if seen.append(i) is None else 0"
 )
 def test_what_samples_note_is_read(before: str, body: str, reads: bool) -> None:
     assert (state_of(body, before=before, item=COUNT) is not None) is reads
+
+
+KEPT = """\
+import heapq
+import random
+import h5py
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+count = 0
+class Data(Dataset):
+    def __init__(self):
+        self.rows, self.images, self.paths = torch.randn(64, 4), np.zeros((64, 4)), ["a"] * 64
+        self.a = self.b = self.seen = 0
+        self.heap, self.file, self.transform = [], None, torch.nn.Identity()
+    def bump(self):
+        self.seen += 1
+    def __getitem__(self, i):
+        {item}
+loader = DataLoader(Data())
+for x in loader:
+    {body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("item", "keeps", "carries"),
+    [
+        ("return self.rows[i]", False, False),
+        ("self.seen = i; return self.rows[i]", True, False),
+        ("self.seen += 1; return self.rows[i]", True, False),
+        ("self.seen += 1; return self.rows[i] * self.seen", True, True),
+        ("self.bump(); return self.seen", True, True),
+        ("self.a, self.b = self.b, self.a; return self.a", True, True),
+        ("self.a: int = self.a + 1; return self.a", True, True),
+        ("setattr(self, 'seen', i); return self.seen", True, True),
+        ("vars(self)['seen'] += 1; return self.seen", True, True),
+        ("del self.paths[0]; return self.paths[i]", True, True),
+        ("random.shuffle(self.paths); return self.paths[i]", True, True),
+        ("heapq.heappush(self.heap, i); return self.heap[0]", True, True),
+        ("self.heap.append(i); return self.rows[i]", True, False),
+        ("self.heap.append(i); return len(self.heap)", True, True),
+        ("self.rows[i].mul_(2); return self.rows[i]", True, True),
+        ("row = self.rows[i]; row += 1; return row", True, True),
+        ("image = self.images[i]; image -= 0.5; return image", True, True),
+        ("image = self.images[i]; image[0] = 0.5; return image", True, True),
+        ("image = self.images[i]; np.add(image, 1, out=image); return image", True, True),
+        ("rows = self.rows; rows += 1; return rows[i]", True, True),
+        ("global count; count += 1; return self.rows[i]", True, False),
+        ("global count; count += 1; return count", True, True),
+        ("[self.rows[i] for self.seen in range(3)]; return self.seen", True, True),
+        ("row = self.rows[i].clone(); row += 1; return row", False, False),
+        ("image = self.images[i] - 0.5; image += 1; return image", False, False),
+        ("image = self.images[i].astype('float64'); image -= 1; return image", False, False),
+        ("found = []; found.append(i); return found", False, False),
+        ("row = self.images[i]; row = np.array([row]); row += 1; return row", False, False),
+        ("row = self.heap[i]; row = row[:3]; row += [0] * 3; return row", False, False),
+        ("row = self.heap[i]; row += [0] * 3; return row", True, True),
+        ("path = self.paths[i]; path += '.png'; return path", False, False),
+        ("i += 1; return self.rows[i]", False, False),
+        ("return self.transform(self.rows[i])", False, False),
+        ("return cv2.imread(self.paths[i])", False, False),
+        ("self.file = h5py.File('a'); return self.file[i]", False, False),
+    ],
+)
+def test_what_one_sample_leaves_for_the_next(item: str, keeps: bool, carries: bool) -> None:
+    """Each worker would keep its own; one batch too many matters where a loop is left and a later sample reads it."""
+
+    def reason(body: str, *, in_workers: bool) -> str | None:
+        script = load(KEPT.format(item=item, body=body))
+        state = loader_state(script, next(iter(loader_calls(script))))
+        return state.problem([(script, next(iter(script.find(ast.For))))], in_workers=in_workers)
+
+    assert ("keeps something" in (reason("pass", in_workers=True) or "")) is keeps
+    assert reason("pass", in_workers=False) is None
+    assert ("nobody asked for" in (reason("if x.sum(): break", in_workers=False) or "")) is carries
 
 
 def test_a_method_that_is_put_in_the_place_of_another() -> None:

@@ -144,22 +144,6 @@ def test_trained(text: str, trained: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "keeps"),
-    [
-        ("return self.rows[i]", False),
-        ("self.last = i\n        return i", True),
-        ("self.rows[i] = 0\n        return i", True),
-        ("self.rows.append(i)\n        return i", True),
-        ("global count\n        count = i\n        return i", True),
-        ("x = [i]\n        x.append(i)\n        return x", False),
-    ],
-)
-def test_keeps_state(body: str, keeps: bool) -> None:
-    text = f"class Own(Dataset):\n    rows = []\n    def __getitem__(self, i):\n        {body}\nDataLoader(Own())"
-    assert (inputs(text)[1].keeps_state() is not None) is keeps
-
-
-@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("DataLoader(data)\nrows += 1", True),
