@@ -37,6 +37,6 @@ def test_every_hash_seed_gives_the_same_bytes() -> None:
             check=True,
             text=True,
         ).stdout
-        for seed in range(8)
+        for seed in range(4)
     }
     assert len(outputs) == 1
