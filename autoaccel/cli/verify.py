@@ -69,6 +69,7 @@ class RankNumbers(click.ParamType):  # type: ignore[type-arg]
     metavar="N[,M]",
     help="Compare with what `distribute` makes of SCRIPT, run by one process and by N, and M, on the CPU.",
 )
+@click.option("--stderr", is_flag=True, help="Compare what is written to standard error, too.")
 @click.option("--json", "json_file", type=SourcePath(), metavar="FILE|-", help="Write all that is known there.")
 @settled(rule_options, configuration_options, output_options)
 def verify(
@@ -81,6 +82,7 @@ def verify(
     seeds: int | None,
     against: str | None,
     ranks: tuple[int, ...],
+    stderr: bool,
     json_file: Path | None,
     configure: Callable[..., Configuration],
     speaker: Terminal,
@@ -102,7 +104,7 @@ def verify(
     configuration = distribute.configured(configure, trial.path) if ranks else configure([trial.path])
     configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
     session = Session(
-        trial, timeout, steps, seeds, against, None if against is None else _other(trial.path, against), ranks
+        trial, timeout, steps, seeds, against, None if against is None else _other(trial.path, against), ranks, stderr
     )
     from autoaccel.measure.verifying.trials import CannotVerifyError
     from autoaccel.reports import verification
@@ -133,6 +135,8 @@ class Session:
     other: TextOf | None = None
     ranks: tuple[int, ...] = ()
     """By how many processes the distributed script is run, beside one."""
+    stderr: bool = False
+    """Whether what is written to standard error is compared, too."""
 
     def verify(self, configuration: Configuration, speaker: Terminal) -> tuple[Verification, Changes]:
         """Raises `CannotVerifyError`."""
@@ -140,7 +144,7 @@ class Session:
         from autoaccel.measure.verifying import procedure
         from autoaccel.measure.verifying.trials import CannotVerifyError
 
-        request = dataclasses.replace(self.trial.request, by_kind=self.against is not None)
+        request = dataclasses.replace(self.trial.request, by_kind=self.against is not None, stderr=self.stderr)
         try:
             with Activity(speaker) as activity, scratch.copy(self.trial.folder, Path(request.root)) as copy:
                 showing = _Showing(activity)
@@ -236,7 +240,7 @@ class Session:
         return tuple(map(copy.record, records))
 
 
-_NOT_WITH_RANKS = ("against", "seeds", "select", "ignore", "extend_select", "tier")
+_NOT_WITH_RANKS = ("against", "seeds", "stderr", "select", "ignore", "extend_select", "tier")
 
 
 def _check_ranks(script: Path) -> None:

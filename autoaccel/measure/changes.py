@@ -46,6 +46,8 @@ class Change:
     tier: Tier
     witnesses: tuple[Lines, ...]
     """Of each place that is edited the lines of which at least one runs when that place is reached."""
+    bodies: tuple[tuple[int, Lines], ...] = field(default=(), kw_only=True)
+    """Of each statement with a body whose header is edited its first line and the lines of the body."""
 
     @property
     def place(self) -> str:
@@ -107,6 +109,23 @@ class Changes:
     def without(self, dropped: Collection[Change]) -> tuple[Change, ...]:
         """All others that can do without these."""
         return self.closed([each for each in self.all if each not in dropped])
+
+    def lead_on(self, chosen: Collection[Change]) -> bool:  # noqa: ARG002 - what they have in their bodies was there
+        """Whether changes bring code that need not run where they are reached."""
+        return False
+
+    def idle(
+        self,
+        change: Change,
+        chosen: Collection[Change],  # noqa: ARG002 - it tells of what is on disk
+        before: Mapping[str, Collection[int]],
+        after: Mapping[str, Collection[int]] | None,  # noqa: ARG002
+    ) -> tuple[str, ...]:
+        """Where a change alters what then never ran, as `file:line`: in the original, which reached the lines `before`,
+        or once the chosen changes are made, which reached those `after`, if that is known."""
+        lines = set(before.get(str(change.path), ()))
+        idle = [line for line, (first, last) in change.bodies if lines.isdisjoint(range(first, last + 1))]
+        return spans(str(known_as(change.path)), idle)
 
     def closed(self, chosen: Collection[Change]) -> tuple[Change, ...]:
         """Those of which everything that they need is chosen, too, in their order."""
@@ -226,7 +245,10 @@ def _analysed(
 
 
 def _change(path: Path, finding: Finding, places: Places) -> RuleChange:
-    return RuleChange(path, record(finding, places, 1), finding.tier, witnesses(finding, places), finding)
+    edits = [each for each in finding.edits if not isinstance(each, AddDecorator)]
+    edited = [statement for each in edits for statement in _statements(each, places)]
+    said = record(finding, places, 1)
+    return RuleChange(path, said, finding.tier, witnesses(finding, places), finding, bodies=bodies(edited, places))
 
 
 def _later(
@@ -322,6 +344,27 @@ def _lines(statement: ast.stmt, places: Places, *, body: bool) -> Lines:
         does = [each for each in statement.body if not _is_docstring(each)] or statement.body
         return does[0].lineno, does[-1].end_lineno or does[-1].lineno
     return statement.lineno, places.header_end(statement)
+
+
+def bodies(statements: Iterable[ast.stmt], places: Places) -> tuple[tuple[int, Lines], ...]:
+    """Of those that have a body, on lines of its own: their first line, and the lines of the body."""
+    found: dict[tuple[int, Lines], None] = {}
+    for each in statements:
+        body = getattr(each, "body", None)
+        if body and body[0].lineno > places.header_end(each):
+            found.setdefault((each.lineno, (body[0].lineno, body[-1].end_lineno or body[-1].lineno)))
+    return tuple(found)
+
+
+def spans(name: str, lines: Iterable[int]) -> tuple[str, ...]:
+    """`name:3` and `name:7-9`: neighbours together."""
+    found: list[list[int]] = []
+    for line in sorted(set(lines)):
+        if found and found[-1][1] == line - 1:
+            found[-1][1] = line
+        else:
+            found.append([line, line])
+    return tuple(f"{name}:{first}" if first == last else f"{name}:{first}-{last}" for first, last in found)
 
 
 def _is_docstring(statement: ast.stmt) -> bool:

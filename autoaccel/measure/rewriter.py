@@ -28,6 +28,8 @@ class Rewriter:
     tell: Callable[[str], None]
     origin: Path | None = None
     """Another folder of the project's files."""
+    own_lines: bool = False
+    """Whether a new text has the lines that it has, and not those of the file that is there."""
 
     def concerns(self, path: Path) -> bool:
         """Whether a file belongs to the project."""
@@ -46,7 +48,7 @@ class Rewriter:
         except ValueError as error:
             self.tell(str(error))
             return None
-        return None if after == before else (before, after)
+        return None if after == before else (after if self.own_lines else before, after)
 
 
 def project_root(folder: Path) -> Path:

@@ -12,11 +12,13 @@ import subprocess
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import CodeType
 
 from autoaccel import sources
 from autoaccel.dataflow.syntax_index import split_lines
 from autoaccel.edits import Tier
-from autoaccel.measure.changes import Change, Changes, Lines, known_as
+from autoaccel.measure.changes import Change, Changes, Lines, bodies, known_as, spans
+from autoaccel.measure.observing.coverage import lines_of
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.record import Range, Record
 
@@ -45,6 +47,8 @@ class _Piece:
     end: int
     old: tuple[str, ...]
     new: tuple[str, ...]
+    first: int
+    """Where the new lines begin in the other version."""
 
 
 _Pieces = tuple[_Piece, ...]
@@ -64,16 +68,51 @@ class Versions(Changes):
     lines: Mapping[Path, Sequence[str]] = field(default_factory=dict)
     """Of the files on disk."""
     required: Mapping[Change, tuple[Change, ...]] = field(default_factory=dict)
+    name: str = ""
+    """What the other version is called."""
 
     def texts(self, chosen: Collection[Change] | None = None) -> dict[str, str]:
-        pieces = [
-            piece
-            for each in self.all
-            if isinstance(each, Hunk) and (chosen is None or each in chosen)
-            for piece in each.pieces
-        ]
+        pieces = self._pieces(chosen)
         paths = dict.fromkeys(each.path for each in pieces)
         return {str(path): _applied(self.lines[path], [each for each in pieces if each.path == path]) for path in paths}
+
+    def _pieces(self, chosen: Collection[Change] | None) -> _Pieces:
+        hunks = (each for each in self.all if isinstance(each, Hunk) and (chosen is None or each in chosen))
+        return tuple(piece for each in hunks for piece in each.pieces)
+
+    def idle(
+        self,
+        change: Change,
+        chosen: Collection[Change],
+        before: Mapping[str, Collection[int]],
+        after: Mapping[str, Collection[int]] | None,
+    ) -> tuple[str, ...]:
+        found = list(Changes.idle(self, change, chosen, before, after))
+        texts = self.texts(chosen)
+        if after is None or not isinstance(change, Hunk):
+            return tuple(found)
+        for piece in change.pieces:
+            path, start = str(piece.path), self._start(piece, chosen)
+            name = self.name if Path(self.name).is_file() else f"{self.name}:{known_as(piece.path)}"
+            idle = runnable(texts[path], path).difference(after.get(path, ()))
+            found += spans(name, (line + piece.first - start for line in idle.intersection(_lines(piece, start))))
+        return tuple(found)
+
+    def lead_on(self, chosen: Collection[Change]) -> bool:
+        texts = self.texts(chosen)
+        trees = {path: ast.parse(text) for path, text in texts.items()}
+        return any(
+            not new.isdisjoint(range(body[0].lineno, (body[-1].end_lineno or 0) + 1))
+            for piece in self._pieces(chosen)
+            for new in [set(_lines(piece, self._start(piece, chosen)))]
+            for each in ast.walk(trees[str(piece.path)])
+            if isinstance(body := getattr(each, "body", None), list) and getattr(each, "lineno", 0) in new
+        )
+
+    def _start(self, piece: _Piece, chosen: Collection[Change]) -> int:
+        """Where its new lines begin, counted from 0, if the chosen changes are made."""
+        earlier = [each for each in self._pieces(chosen) if each.path == piece.path and each.start < piece.start]
+        return piece.start + sum(len(each.new) - len(each.old) for each in earlier)
 
     def needs(self, change: Change) -> tuple[Change, ...]:
         return self.required.get(change, ())
@@ -131,7 +170,23 @@ def between(paths: Iterable[Path], text_of: TextOf, name: str) -> Versions:
         problems.append(f"{layout} more {'hunks change' if layout > 1 else 'hunk changes'} comments or layout alone")
     hunks, required = _together(groups, places, name)
     lines = {path: each.lines for path, each in places.items()}
-    return Versions(hunks, (), tuple(problems), (), lines, required)
+    return Versions(hunks, (), tuple(problems), (), lines, required, name)
+
+
+def _lines(piece: _Piece, start: int) -> range:
+    """Its new lines, where they begin after so many others."""
+    return range(start + 1, start + len(piece.new) + 1)
+
+
+def runnable(text: str, path: str) -> set[int]:
+    """The lines of a text that a run may come to."""
+    found: set[int] = set()
+    pending = [compile(text, path, "exec", dont_inherit=True)]
+    while pending:
+        code = pending.pop()
+        found |= lines_of(code)
+        pending += [each for each in code.co_consts if isinstance(each, CodeType)]
+    return found
 
 
 # -- pieces
@@ -140,7 +195,7 @@ def between(paths: Iterable[Path], text_of: TextOf, name: str) -> Versions:
 def _pieces(path: Path, old: Sequence[str], new: Sequence[str]) -> Iterator[_Piece]:
     for tag, start, end, first, last in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":
-            yield _Piece(path, start, end, tuple(old[start:end]), tuple(new[first:last]))
+            yield _Piece(path, start, end, tuple(old[start:end]), tuple(new[first:last]), first)
 
 
 def _parsable(lines: Sequence[str], pieces: Sequence[_Piece]) -> Iterator[_Pieces]:
@@ -256,16 +311,16 @@ def _hunk(pieces: _Pieces, places: Mapping[Path, Places], name: str) -> Hunk:
     where = Range(first.start + 1, 1, max(first.end, first.start + 1) + 1, 1)
     witnesses = dict.fromkeys(lines for each in own for lines in _witnesses(each, places[each.path]))
     record = Record("hunk", f"of {name}", Tier.EQUIVALENT.label, message, where)
-    return Hunk(first.path, record, Tier.EQUIVALENT, tuple(witnesses), pieces)
+    edited = [each for piece in own for each in _touched(piece, places[piece.path])]
+    known = bodies(edited, places[first.path])
+    return Hunk(first.path, record, Tier.EQUIVALENT, tuple(witnesses), pieces, bodies=known)
 
 
 def _witnesses(piece: _Piece, places: Places) -> Iterator[Lines]:
     """The statements that a piece changes; where it only adds some, the one beside them in their block."""
-    statements = [
-        (each.lineno, places.header_end(each)) for each in ast.walk(places.tree) if isinstance(each, ast.stmt)
-    ]
-    touched = sorted(each for each in statements if each[0] <= piece.end and each[1] > piece.start)
-    if piece.old and touched:
+    statements = [(each.lineno, places.header_end(each)) for each in _statements(places)]
+    touched = sorted((each.lineno, places.header_end(each)) for each in _touched(piece, places))
+    if touched:
         yield from touched
         return
     added = next((line for line in piece.new if line.strip()), "")
@@ -275,6 +330,17 @@ def _witnesses(piece: _Piece, places: Places) -> Iterator[Lines]:
     beside = [*([max(before)] if before else []), *([min(after)] if after else [])]
     alike = [each for each in beside if _depth(places.lines[each[0] - 1]) == depth]
     yield from (alike or beside)[:1]
+
+
+def _statements(places: Places) -> Iterator[ast.stmt]:
+    return (each for each in ast.walk(places.tree) if isinstance(each, ast.stmt))
+
+
+def _touched(piece: _Piece, places: Places) -> Iterator[ast.stmt]:
+    """The statements whose lines, or those of their headers, are others or gone."""
+    for each in _statements(places) if piece.old else ():
+        if each.lineno <= piece.end and places.header_end(each) > piece.start:
+            yield each
 
 
 def _depth(line: str) -> int:

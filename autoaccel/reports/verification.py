@@ -144,7 +144,11 @@ def _basis(report: Verification) -> Iterator[str]:
             f"Numbers {numerics.what}: loss {numerics.rewritten:.5g} instead of {numerics.original:.5g} at the end, "
             f"over {counted(numerics.seeds, 'seed')}, which spread by {_rough(numerics.spread)}."
         )
-    steps = f"{counted(report.steps, 'step')}{', to the end of the script' if report.complete else ''}"
+    whole = report.steps_per_pass or 0
+    steps = (
+        f"{report.steps} of the {whole} steps of one pass" if whole > report.steps else counted(report.steps, "step")
+    )
+    steps += ", to the end of the script" if report.complete else ""
     runs = counted(len(report.trials), "run")
     yield f"{steps}; {report.device}, torch {report.torch}, Python {report.python}; {runs} in {report.seconds:.0f} s."
 
@@ -155,6 +159,8 @@ def _rough(number: float) -> str:
 
 
 def _standing_notes(report: Verification) -> Iterator[str]:
+    if idle := dict.fromkeys(place for each in report.outcomes for place in each.never_ran):
+        yield f"what these changed lines lead to never ran: {listed(list(idle))}"
     if not report.repeats:
         yield "the original does not repeat itself under one seed, so it was compared within its own spread"
     if report.ranks:

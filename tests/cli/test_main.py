@@ -32,8 +32,8 @@ OPTIONS = {
     ],
     "verify": [
         "--against", "--color", "--config", "--extend-select", "--help", "--ignore", "--isolated", "--json", "--python",
-        "--quiet", "--ranks", "--scratch", "--seeds", "--select", "--steps", "--tier", "--timeout", "--verbose", "-h",
-        "-m", "-q", "-v",
+        "--quiet", "--ranks", "--scratch", "--seeds", "--select", "--stderr", "--steps", "--tier", "--timeout",
+        "--verbose", "-h", "-m", "-q", "-v",
     ],
     "run": [
         "--color", "--config", "--extend-select", "--help", "--ignore", "--isolated", "--quiet", "--select", "--tier",

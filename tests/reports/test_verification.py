@@ -116,7 +116,13 @@ def test_verbose() -> None:
         ({"outcomes": REPORT.outcomes[3:4]}, "train.py: no change was reached, so nothing was verified.\n"),
         ({"outcomes": REPORT.outcomes[:1]}, "train.py trains the same with 1 change.\n"),
         ({"complete": True}, "40 steps, to the end of the script; cpu"),
+        ({"steps_per_pass": 938}, "\n40 of the 938 steps of one pass; cpu"),
+        ({"steps_per_pass": 20}, "\n40 steps; cpu"),
         ({"notes": ("the weather is fine",)}, "Note: the weather is fine.\n"),
+        (
+            {"outcomes": (replace(REPORT.outcomes[0], never_ran=("a.py:3", "b.py:7-9")),)},
+            "Note: what these changed lines lead to never ran: a.py:3 and b.py:7-9.\n",
+        ),
         ({"repeats": False}, "Note: the original does not repeat itself under one seed, so it was compared within its"),
         ({"script": "a\nb.py"}, "a\\nb.py trains the same"),
     ],

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import re
+import warnings
+from pathlib import Path
 from typing import Any
 
-from autoaccel.measure.observing.observation import Observation, Observer, flush
+from autoaccel.measure.observing.observation import Concerns, Observation, Observer, flush
 from autoaccel.measure.observing.run_record import Decision
 
 _MOST = 8 * 2**20  # bytes that are kept, from the start
+_OF_THE_RUNTIME = "autoaccel: "
 
 
 class Printing(Observer):
@@ -27,6 +30,27 @@ class Printing(Observer):
         flush()
         with self._path.open("rb") as file:
             return {"printed": lines(file.read(_MOST).decode("utf-8", "replace"))}
+
+
+class Errors(Observer):
+    """Standard error of the process and of what it starts. Of a warning it is no matter on which line it is given, nor
+    are those that other files than the project's give of themselves."""
+
+    def __init__(self, concerns: Concerns) -> None:
+        self._concerns = concerns
+
+    def install(self, observation: Observation) -> None:
+        self._path = observation.exchange.stderr
+        warnings.formatwarning = self._formatted  # type: ignore[assignment]
+
+    def contribute(self) -> dict[str, Any]:
+        flush()
+        with self._path.open("rb") as file:
+            return {"errors": lines(file.read(_MOST).decode("utf-8", "replace"))}
+
+    def _formatted(self, message: Any, category: type[Warning], filename: str, *_: Any) -> str:
+        of_the_script = self._concerns(filename) and not str(message).startswith(_OF_THE_RUNTIME)
+        return f"{Path(filename).name}: {category.__name__}: {message}\n" if of_the_script else ""
 
 
 def lines(text: str) -> tuple[str, ...]:

@@ -51,12 +51,16 @@ class Request(Message):
     """After the first optimizer step every trained number is multiplied by one plus so much of a standard normal."""
     lines: bool = False
     """Whether to note which lines of the project's files were reached; slower."""
+    own_lines: bool = False
+    """Whether lines of rewritten texts are those of these texts."""
     by_kind: bool = False
     """Whether what is trained is called by its kind and order, and not by the script's names for it."""
     protected: tuple[str, ...] = ()
     """Folders below which no file may be changed that was there before the run."""
     double: bool = False
     """Whether all is computed in float64: what is rounded otherwise stays far below what a mistake makes."""
+    stderr: bool = False
+    """Whether to note what is written to standard error, too."""
     traced: bool = False
     """Whether to note where losses go backward, and which files are written, where, with what saved in them."""
     rank: int = 0

@@ -19,6 +19,8 @@ class RunFailure(Message):
     where: str = ""
     """`file:line` of the innermost frame that is the project's own."""
     traceback: str = ""
+    status: int | None = None
+    """The exit status, where the script itself chose to end with one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,8 @@ class RunRecord(Message):
     passes: tuple[Pass, ...] = ()
     printed: tuple[str, ...] = ()
     """The lines of the script's standard output."""
+    errors: tuple[str, ...] | None = None
+    """The lines of its standard error, where they were asked for."""
     marks: dict[str, int] = field(default_factory=dict)
     """How often something was seen that no good rewrite does; the key is a phrase for the user."""
     decisions: tuple[Decision, ...] = ()
@@ -132,3 +136,15 @@ class RunRecord(Message):
     profile: dict[str, float] = field(default_factory=dict)
     """Of a run in the mode `profile`: where the time of a step goes, by class (`timelines.CLASSES`), in shares
     that add up to 1; empty if it was too short."""
+
+    @property
+    def exit_status(self) -> int | None:
+        """With which the script came to its end; None where it was stopped, or something went wrong."""
+        if self.ending == FINISHED:
+            return 0
+        return None if self.failure is None else self.failure.status
+
+    @property
+    def went_wrong(self) -> bool:
+        """Whether it failed, and did not choose to end the way it did."""
+        return self.ending == FAILED and self.exit_status is None

@@ -41,7 +41,7 @@ def begin(observation: Observation, pipes: tuple[int, ...] = ()) -> None:
     request = observation.request
     origin = Path(request.origin) if request.origin else None
     texts = Texts(request.texts)
-    rewriter = Rewriter(Path(request.root), texts, tell, origin)
+    rewriter = Rewriter(Path(request.root), texts, tell, origin, request.own_lines)
     concerns = concerning(rewriter)
     sys.dont_write_bytecode = True
     # Empty whatever stream 0 is: one that leads to a terminal is there to be asked how wide it is, not to be read.
@@ -141,6 +141,8 @@ def _of_mode(
         yield profiling.Profiler()
     yield coverage.LineCoverage(script, loaded, concerns)
     yield output.Decisions()
+    if request.stderr:
+        yield output.Errors(concerns)
     kind = training.Marking if request.marked else training.Evaluating if request.batches else training.Training
     yield kind()
     if mode != "profile":
@@ -229,7 +231,7 @@ def _where(error: BaseException, concerns: Concerns) -> str:
 
 def _exit_status(code: object) -> RunFailure:
     status, said = (code, "") if isinstance(code, int) else (1, f": {code}".split("\n")[0])
-    return RunFailure("exit status", f"ended with exit status {status}{said}")
+    return RunFailure("exit status", f"ended with exit status {status}{said}", status=status)
 
 
 def _leave() -> None:

@@ -113,8 +113,11 @@ def structure(
     """What does not depend on the values of random numbers, nor on rounding: how often, with which settings, on what;
     and whether it failed. `same` says whether two settings are."""
     record = original.record
-    if other.ending == FAILED and record.ending != FAILED:
+    statuses = record.exit_status, other.exit_status
+    if other.went_wrong or (other.ending == FAILED and record.exit_status is None):
         return [Difference("failure", failed(other))]
+    if None not in statuses and statuses[0] != statuses[1]:
+        return [Difference("failure", f"it ends with exit status {statuses[1]} instead of {statuses[0]}")]
     found = [
         Difference("mark", phrase if times == 1 else f"{phrase}, {times} times")
         for phrase, times in other.marks.items()

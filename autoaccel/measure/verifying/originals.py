@@ -9,7 +9,7 @@ from typing import Any
 
 from autoaccel.measure.changes import Changes
 from autoaccel.measure.observing.request import REHEARSALS
-from autoaccel.measure.observing.run_record import FAILED, FINISHED, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, RunRecord
 from autoaccel.measure.verifying import comparing, spread
 from autoaccel.measure.verifying.comparing import Reference
 from autoaccel.measure.verifying.trials import CannotVerifyError, Trials, View
@@ -54,8 +54,9 @@ class Originals:
         self._check(first)
         made, notes = first.steps or first.backwards, list[str]()
         # Of a script that ends, one more step would be seen.
-        steps = made if first.ending != FINISHED else limits.steps if made < limits.steps else made + STEPS
-        if first.ending != FINISHED and made < limits.steps:
+        ended = first.exit_status is not None
+        steps = made if not ended else limits.steps if made < limits.steps else made + STEPS
+        if not ended and made < limits.steps:
             limit = f"{limits.patience or 0:g} s"
             notes.append(f"{counted(steps, 'step')} are as many as are made within {limit}; --steps makes more")
         sound = _sound_steps(first)
@@ -70,10 +71,11 @@ class Originals:
         return first, {"steps": steps}, notes
 
     def _check(self, record: RunRecord) -> None:
-        if record.ending == FAILED:
+        trains = record.steps or record.backwards
+        if record.went_wrong or (record.ending == FAILED and not trains):
             assert record.failure is not None
             raise CannotVerifyError(comparing.failed(record), record.failure)
-        if not record.steps and not record.backwards:
+        if not trains:
             raise CannotVerifyError(
                 "it trains nothing: there was neither a backward nor an optimizer step in its own process"
             )
@@ -106,12 +108,12 @@ class Originals:
             if not missing:
                 return
             record = self.trials.original(f"original{name}", lines=True, **wanted)
-            self.trials.note_result("" if record.ending == FAILED else "for comparison")
+            self.trials.note_result("" if record.went_wrong else "for comparison")
             reached = [each for each in missing if each.is_reached(record.reached)]
-            if record.ending == FAILED or not reached or _sound_steps(record) is not None:
+            if record.went_wrong or not reached or _sound_steps(record) is not None:
                 continue
             missing = [each for each in missing if each not in reached]
-            steps = wanted["steps"] if record.ending == FINISHED else record.steps or record.backwards
+            steps = wanted["steps"] if record.exit_status is not None else record.steps or record.backwards
             wanted = {**wanted, "steps": steps, "patience": None}
             known = comparing.reference([record])
             printing = first.reference.masks, first.reference.prints
@@ -139,6 +141,19 @@ def _sound_steps(record: RunRecord) -> int | None:
     """How many steps are made before gradients can have been no numbers; None where all losses are numbers."""
     broken = spread.first_broken(record.losses)
     return None if broken is None else max(broken.step - 1, 0)
+
+
+def steps_per_pass(record: RunRecord) -> int | None:
+    """Of a run that was stopped within a pass over a loader how many steps a whole one takes, at the rate so far."""
+    under_way = [each for each in record.passes if not each.complete and each.batches]
+    if record.exit_status is not None or not under_way:
+        return None
+    last = under_way[-1]
+    of_loader = [each for each in record.passes if each.loader == last.loader]
+    is_left_early = any(each is not last and not each.complete for each in of_loader)
+    if is_left_early or last.length is None or last.length <= len(last.batches):
+        return None
+    return record.steps * last.length // sum(len(each.batches) for each in of_loader) or None
 
 
 def _how_it_repeats(reference: Reference) -> str:

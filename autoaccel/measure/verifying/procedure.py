@@ -9,22 +9,23 @@ original.
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from autoaccel.edits import Tier
 from autoaccel.measure.changes import Change, Changes
 from autoaccel.measure.observing.request import FUSED, REHEARSALS, WORKERS, Request
-from autoaccel.measure.observing.run_record import FINISHED, RunRecord
+from autoaccel.measure.observing.run_record import RunRecord
 from autoaccel.measure.verifying import comparing, rounding_differences, spread
 from autoaccel.measure.verifying.bisecting import Culprit, bisect
 from autoaccel.measure.verifying.comparing import Reference
 from autoaccel.measure.verifying.facts import Difference
-from autoaccel.measure.verifying.originals import Limits, Originals
+from autoaccel.measure.verifying.originals import Limits, Originals, steps_per_pass
 from autoaccel.measure.verifying.outcomes import LOW, VerificationState, outcome
-from autoaccel.measure.verifying.report import Numerics, Verification
+from autoaccel.measure.verifying.report import Numerics, Outcome, Verdict, Verification
 from autoaccel.measure.verifying.seeds import Spreading
 from autoaccel.measure.verifying.trials import Runner, Trials, View
 
@@ -78,9 +79,9 @@ class _Procedure:
         reference = views[0].reference if views else comparing.reference([first])
         report = Verification(
             script=self.trials.request.script,
-            outcomes=tuple(outcome(each, changes, state, views, numerics) for each in changes),
+            outcomes=self._outcomes(state, views, numerics),
             steps=first.steps or first.backwards,
-            complete=first.ending == FINISHED,
+            complete=first.exit_status is not None,
             repeats=reference.repeats,
             device=first.device,
             torch=first.torch,
@@ -91,8 +92,31 @@ class _Procedure:
             decisions=here.decisions,
             notes=tuple(state.notes),
             against=self.against,
+            steps_per_pass=steps_per_pass(first),
         )
         return report, changes
+
+    def _outcomes(
+        self, state: VerificationState, views: Sequence[View], numerics: Numerics | None
+    ) -> tuple[Outcome, ...]:
+        changes, good = self.trials.changes, state.good
+        before, after = _joined(view.reached for view in views), None
+        if views and changes.lead_on(good):
+            after = _joined(self._lines(view, good) for view in views)
+        found = [(each, outcome(each, changes, state, views, numerics)) for each in changes]
+        return tuple(
+            dataclasses.replace(said, never_ran=changes.idle(each, good, before, after))
+            if said.verdict is Verdict.PASSED
+            else said
+            for each, said in found
+        )
+
+    def _lines(self, view: View, chosen: Sequence[Change]) -> Mapping[str, Collection[int]]:
+        """What is reached with some changes, by the lines of the texts that they make."""
+        name = f"the other version, for its lines{view.name}"
+        record = self.trials.rewritten(name, chosen, {}, lines=True, own_lines=True, **view.asked)
+        self.trials.note_result("for what never runs")
+        return record.reached
 
     # -- bit-equal
 
@@ -306,3 +330,12 @@ class _Procedure:
 
     def _inexact(self, state: VerificationState) -> list[Change]:
         return [each for each in state.good if each.tier in LOW or each in state.random or each in state.rounding_only]
+
+
+def _joined(reached: Iterable[Mapping[str, Collection[int]]]) -> dict[str, set[int]]:
+    """Lines that were reached in one way or another."""
+    found: dict[str, set[int]] = {}
+    for each in reached:
+        for path, lines in each.items():
+            found.setdefault(path, set()).update(lines)
+    return found

@@ -35,6 +35,8 @@ class Outcome:
     """How it is the same, what differs, or why nothing is known: a phrase."""
     differences: tuple[str, ...] = ()
     """All that differs, what explains the rest first."""
+    never_ran: tuple[str, ...] = ()
+    """Where it changes what then never ran, though it was reached: `file:line`, `file:first-last`."""
 
     @property
     def line(self) -> int:
@@ -93,6 +95,8 @@ class Verification:
     """By how many processes it was run, beside one."""
     differences: tuple[str, ...] = ()
     """What differs though no change is to blame."""
+    steps_per_pass: int | None = None
+    """Of a run that was stopped within a pass over a loader: the steps that one whole pass takes, at this rate."""
 
     def of(self, verdict: Verdict) -> tuple[Outcome, ...]:
         return tuple(each for each in self.outcomes if each.verdict is verdict)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from autoaccel.measure.changes import Change
-from autoaccel.measure.observing.run_record import FAILED, RunRecord
+from autoaccel.measure.observing.run_record import RunRecord
 from autoaccel.measure.verifying import comparing, spread
 from autoaccel.measure.verifying.comparing import Reference
 from autoaccel.measure.verifying.facts import SKIPPED, Difference
@@ -84,7 +84,7 @@ class Spreading:
             )
         else:
             record = self.trials.original(f"original, seed {number}{self.view.name}", seed=number, **self.view.asked)
-        if record.ending == FAILED:
+        if record.went_wrong:
             raise CannotVerifyError(f"under seed {number} {comparing.failed(record)}", record.failure)
         self.trials.note_result("for the spread")
         return record

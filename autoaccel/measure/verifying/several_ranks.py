@@ -87,6 +87,8 @@ class _RanksProcedure:
     def run(self) -> Verification:
         originals = Originals(self.trials, self.limits)
         first, asked, notes = self._first_run(originals)
+        if first.exit_status:
+            raise CannotVerifyError(comparing.failed(first), first.failure)
         changes = self.trials.changes
         notes.extend(changes.problems)
         views = originals.views(first, asked, changes)

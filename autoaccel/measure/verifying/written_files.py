@@ -14,6 +14,8 @@ from autoaccel.measure.verifying.printed import Masks
 
 # By which kernel an optimizer updates is decided at run time.
 _UNCOMPARED = ".fused"
+# Compared like a text that the script writes.
+_STDERR = "stderr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,10 @@ def differences(known: SteadyFiles, before: RunRecord, after: RunRecord) -> Iter
 
 
 def _by_path(run: RunRecord) -> dict[str, Written]:
-    return {each.path: each for each in run.written}
+    found = {each.path: each for each in run.written}
+    if run.errors is not None:
+        found[_STDERR] = Written(_STDERR, "", contents=run.errors, is_text=True)
+    return found
 
 
 def _masks(written: Written, runs: Sequence[Written]) -> Masks | None:

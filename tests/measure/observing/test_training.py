@@ -388,6 +388,8 @@ def test_failures(observe: Observe, tmp_path: Path, ending: str, kind: str, mess
     assert record.ending == FAILED
     assert record.failure is not None
     assert (record.failure.kind, record.failure.message) == (kind, message)
+    assert record.exit_status == record.failure.status
+    assert record.exit_status == {"sys": 1, "os": 3}.get(ending.split()[1])
     assert record.steps == 6  # what was seen until then is there
     if kind != "exit status":
         lines = (SETUP + EPOCH + ending).splitlines()

@@ -18,9 +18,9 @@ from autoaccel.config import configure
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
 from autoaccel.measure import changes
 from autoaccel.measure.observing.request import COMPILE, FUSED, WORKERS, Request
-from autoaccel.measure.observing.run_record import FAILED, FINISHED, STOPPED, Decision, RunFailure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, FINISHED, STOPPED, Decision, Pass, RunFailure, RunRecord
 from autoaccel.measure.verifying import procedure
-from autoaccel.measure.verifying.originals import Limits
+from autoaccel.measure.verifying.originals import Limits, steps_per_pass
 from autoaccel.measure.verifying.report import Outcome, Verdict, Verification
 from autoaccel.measure.verifying.trials import CannotVerifyError
 from autoaccel.rewriting import registry
@@ -485,6 +485,26 @@ def test_a_step_too_many_after_the_end_of_a_short_script_would_be_seen(script: P
     report = verify(world)
     assert (report.steps, report.complete) == (60, True)
     assert all((request.steps or 0) > 60 for request, _ in world.asked[1:-1])
+
+
+@pytest.mark.parametrize(
+    ("steps", "passes", "whole"),
+    [
+        (40, (one_pass("a b", complete=False, length=938),), 18760),
+        (2, (one_pass("a b", complete=False, length=938),), 938),
+        (1, (one_pass("a b", complete=False, length=938),), 469),
+        (5, (one_pass("a b c"), one_pass("d", loader=1), one_pass("b c", complete=False)), 3),
+        (4, (one_pass("a b c", complete=False), one_pass("b", complete=False)), None),  # it is left early
+        (3, (one_pass("a b c", complete=False),), None),
+        (3, (one_pass("a b c", complete=False, length=None),), None),
+        (3, (one_pass("a b c"),), None),
+        (3, (), None),
+    ],
+)
+def test_how_many_steps_a_pass_takes(steps: int, passes: tuple[Pass, ...], whole: int | None) -> None:
+    stopped = replace(RECORD, ending=STOPPED, steps=steps, passes=passes)
+    assert steps_per_pass(stopped) == whole
+    assert steps_per_pass(replace(stopped, ending=FINISHED)) is None
 
 
 def test_a_number_of_steps_that_was_asked_for_is_made(script: Path) -> None:

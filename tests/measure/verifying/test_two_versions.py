@@ -1,0 +1,142 @@
+"""Two versions of a script that really run: what tells them apart, and what does not."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from autoaccel.measure import versions
+from autoaccel.measure.observing.request import Request
+from autoaccel.measure.verifying import procedure
+from autoaccel.measure.verifying.originals import Limits
+from autoaccel.measure.verifying.report import Verdict, Verification
+from tests.measure.forking import Forking
+
+Compare = Callable[..., Verification]
+LIMITS = Limits(steps=8, patience=None, at_least=0.0)
+
+
+@pytest.fixture
+def compare(forking: Forking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
+    """`compare(text, (old, new), …)` holds a script against the same with other words in it."""
+    monkeypatch.chdir(tmp_path)
+    script, other = tmp_path.resolve() / "train.py", tmp_path.resolve() / "other.py"
+
+    def run(text: str, *replaced: tuple[str, str], limits: Limits = LIMITS, **asked: object) -> Verification:
+        text = textwrap.dedent(text)
+        script.write_text(text, encoding="utf-8")
+        for old, new in replaced:
+            assert old in text
+            text = text.replace(old, new)
+        other.write_text(text, encoding="utf-8")
+        request = Request("train.py", root=str(script.parent), by_kind=True, **asked)  # type: ignore[arg-type]
+        changes = partial(versions.between, text_of=versions.in_file(script, other), name="other.py")
+        report, _ = procedure.verify(
+            request,
+            changes,
+            lambda asked, environment: forking.run(asked, environment, script.parent),
+            limits=limits,
+            against="other.py",
+        )
+        return report
+
+    return run
+
+
+def reasons(report: Verification) -> list[str]:
+    return [each.reason for each in report.of(Verdict.FAILED)]
+
+
+TRAIN = """
+import sys
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(1)
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+data = TensorDataset(torch.randn(24, 4), torch.randint(0, 2, (24,)))
+loader = DataLoader(data, batch_size=4, shuffle=True)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+# -- how they end
+
+
+def test_scripts_that_end_with_the_same_status_are_compared(compare: Compare) -> None:
+    text = TRAIN + "sys.exit(3)\n"
+    report = compare(text, ("optimizer.zero_grad()", "model.zero_grad()"))
+    assert (report.same, report.complete, report.steps) == (True, True, 6)
+    assert reasons(compare(text, ("lr=0.1", "lr=0.2")))[0].startswith("optimizer group 1's lr: 0.2 instead of 0.1")
+    assert reasons(compare(text, ("exit(3)", "exit(4)"))) == ["it ends with exit status 4 instead of 3"]
+    assert reasons(compare(text, ("exit(3)", "exit(0)"))) == ["it ends with exit status 0 instead of 3"]
+
+
+# -- what they write to stderr
+
+SAYS = """
+import warnings
+for step in range(3):
+    print(f"step {step}: {loss.item():.3f}", file=sys.stderr)
+warnings.warn("it is late")
+torch.nn.functional.mse_loss(torch.zeros(2), torch.zeros(1))
+"""
+
+
+def test_stderr_is_compared_on_request(compare: Compare) -> None:
+    other = ("{loss.item():.3f}", "{loss.item():.2f}")
+    assert compare(TRAIN + SAYS, other).same
+    (why,) = reasons(compare(TRAIN + SAYS, other, stderr=True))
+    assert why.startswith("stderr: written 'step 0: 0.")
+
+
+def test_where_a_warning_is_given_is_no_matter(compare: Compare) -> None:
+    moved = ("for step in range(3)", "steps = 3\n\nfor step in range(steps)")
+    assert compare(TRAIN + SAYS, moved, stderr=True).same
+    assert reasons(compare(TRAIN + SAYS, ("late", "later"), stderr=True)) == [
+        "stderr: written 'train.py: UserWarning: it is later' instead of 'train.py: UserWarning: it is late'"
+    ]
+
+
+# -- what never ran
+
+NEVER = """
+def report(loss):
+    print(loss)
+
+
+for step in range(3):
+    if step > 5:
+        report(loss)
+    else:
+        loss = loss * 1
+"""
+
+
+def never_ran(report: Verification) -> list[tuple[str, ...]]:
+    assert report.same
+    return [each.never_ran for each in report.outcomes]
+
+
+def test_changed_lines_that_lead_to_what_never_ran_are_named(compare: Compare) -> None:
+    start = TRAIN.count("\n") + 1
+    text = TRAIN + NEVER
+    report = compare(text, ("step > 5", "step > 7"))
+    assert len(report.trials) == 3
+    assert never_ran(report) == [(f"train.py:{start + 6}",)]
+    assert never_ran(compare(text, ("(loss):", "(loss, of=0):"))) == [(f"train.py:{start + 1}",)]
+    assert never_ran(compare(text, ("* 1\n", "* 1\n    if step > 6:\n        loss = 0\n        break\n"))) == [
+        (f"other.py:{start + 11}-{start + 12}",)
+    ]
+    assert never_ran(compare(text, ("loss * 1", "1 * loss"), ("import sys\n", "# what it needs\nimport sys\n"))) == [()]
+    assert never_ran(compare(text, ("range(3)", "range(4)"))) == [()]
