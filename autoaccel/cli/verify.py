@@ -144,7 +144,8 @@ class Session:
         from autoaccel.measure.verifying import procedure
         from autoaccel.measure.verifying.trials import CannotVerifyError
 
-        request = dataclasses.replace(self.trial.request, by_kind=self.against is not None, stderr=self.stderr)
+        by_hand = self.against is not None
+        request = dataclasses.replace(self.trial.request, by_kind=by_hand, samples=by_hand, stderr=self.stderr)
         try:
             with Activity(speaker) as activity, scratch.copy(self.trial.folder, Path(request.root)) as copy:
                 showing = _Showing(activity)

@@ -86,6 +86,49 @@ class _Reading:
         self.digest.update(" ".join(map(str, parts)).encode("utf-8", "surrogatepass"))
 
 
+class Samples:
+    """A hash of what is in batches that does not depend on how much is in each: tensors along their first dimension,
+    and lists of texts and numbers."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, tuple[str, hashlib.blake2b]] = {}
+        self._known = True
+
+    def add(self, batch: Any) -> None:
+        if self._known:
+            try:
+                self._feed(batch, "")
+            except (RuntimeError, NotImplementedError, TypeError, ValueError):
+                self._known = False
+
+    def digest(self) -> str:
+        """Empty where batches hold something else."""
+        if not self._known or not self._columns:
+            return ""
+        said = "".join(f"{key} {kind} {column.hexdigest()};" for key, (kind, column) in sorted(self._columns.items()))
+        return hashlib.blake2b(said.encode(), digest_size=16).hexdigest()
+
+    def _feed(self, value: Any, key: str) -> None:
+        if isinstance(value, Tensor) and value.dim():
+            feed_bytes(plain(value), self._column(key, f"{value.dtype} {tuple(value.shape[1:])}"))
+        elif isinstance(value, Mapping):
+            for name in value:
+                self._feed(value[name], f"{key}.{name}")
+        elif isinstance(value, (list, tuple)) and value and all(isinstance(each, (str, int, float)) for each in value):
+            self._column(key, "list").update("".join(f"{each!r};" for each in value).encode("utf-8", "surrogatepass"))
+        elif isinstance(value, (list, tuple)):
+            for number, each in enumerate(value):
+                self._feed(each, f"{key}[{number}]")
+        else:
+            raise TypeError(type(value).__name__)
+
+    def _column(self, key: str, kind: str) -> hashlib.blake2b:
+        known, column = self._columns.setdefault(key, (kind, hashlib.blake2b(digest_size=16)))
+        if known != kind:
+            raise ValueError(kind)
+        return column
+
+
 def plain(value: Tensor) -> Tensor:
     """The numbers of a tensor of any kind on the CPU, dense and contiguous. Raises what torch raises."""
     value = value.detach()

@@ -12,7 +12,7 @@ from torch.utils import data
 from torch.utils.data import _utils
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
-from autoaccel.measure.observing.digests import digest_of
+from autoaccel.measure.observing.digests import Samples, digest_of
 from autoaccel.measure.observing.hooks import around, replacing
 from autoaccel.measure.observing.observation import Batch, Observation, Observer
 from autoaccel.measure.observing.randomness import host_streams
@@ -28,6 +28,9 @@ class OpenPass:
     batches: list[str] = field(default_factory=list)
     handed_out: int = 0
     complete: bool = False
+    samples: Samples | None = None
+    backwards: int = 0
+    """That were made before it."""
     draws: tuple[str, ...] = ()
 
 
@@ -53,7 +56,15 @@ class Loaders(Observer):
     def contribute(self) -> dict[str, Any]:
         return {
             "passes": tuple(
-                Pass(each.loader, each.length, tuple(each.batches), each.complete, each.draws) for each in self._passes
+                Pass(
+                    each.loader,
+                    each.length,
+                    tuple(each.batches),
+                    each.complete,
+                    each.draws,
+                    each.samples.digest() if each.samples is not None and each.complete else "",
+                )
+                for each in self._passes
             )
         }
 
@@ -70,7 +81,8 @@ class Loaders(Observer):
                 self._begin(iterator, loader)
 
     def _begin(self, iterator: Any, loader: Any) -> None:
-        begun = OpenPass(self._number(loader), _length(loader))
+        begun = OpenPass(self._number(loader), _length(loader), backwards=self._observation.events.backwards)
+        begun.samples = Samples() if self._observation.request.samples else None
         self._under_way[iterator] = begun
         self._passes.append(begun)
 
@@ -98,6 +110,8 @@ class Loaders(Observer):
                 batch = plain(iterator)
             except StopIteration:
                 current.complete = True
+                if current.backwards < self._observation.events.backwards:
+                    current.samples = None
                 raise
             waited = time.perf_counter() - began
             current.draws = drawn(iterator)
@@ -108,6 +122,8 @@ class Loaders(Observer):
         current.handed_out += 1
         if self._hashed:
             current.batches.append(digest_of(batch))
+            if current.samples is not None:
+                current.samples.add(batch)
         for told in self._observation.events.batch:
             told(Batch(current.loader, batch, waited))
 

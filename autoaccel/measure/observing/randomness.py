@@ -156,4 +156,5 @@ class Perturbation(Observer):
         for parameter in (each for group in optimizer.param_groups for each in group["params"]):
             if parameter.is_floating_point() and parameter.layout is torch.strided:
                 noise = torch.randn(parameter.shape, generator=self._generator, device="cpu", dtype=torch.float32)
-                parameter.mul_((1 + self._strength * noise).to(parameter.device, parameter.dtype))
+                # one and a rounding of float64 is one in float32
+                parameter.mul_(1 + self._strength * noise.to(parameter.device, parameter.dtype))

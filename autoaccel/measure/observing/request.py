@@ -51,6 +51,8 @@ class Request(Message):
     """After the first optimizer step every trained number is multiplied by one plus so much of a standard normal."""
     lines: bool = False
     """Whether to note which lines of the project's files were reached; slower."""
+    samples: bool = False
+    """Whether samples of evaluations are told from the batches that they come in."""
     own_lines: bool = False
     """Whether lines of rewritten texts are those of these texts."""
     by_kind: bool = False

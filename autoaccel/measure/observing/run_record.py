@@ -68,6 +68,9 @@ class Pass:
     """Whether the loader ran out of batches of its own."""
     draws: tuple[str, ...] = ()
     """Streams that the dataset drew random numbers from, as far as it works in this process: python, numpy, torch."""
+    samples: str = ""
+    """A hash of all samples in their order, whatever batches they came in: of a complete pass in which nothing went
+    backward, where it was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,9 @@ Its parts:
     trials                the runs
     comparing             two runs, and what differs
     facts                 what can be compared although numbers differ, and the words for what does
+    regrouping            what two runs do alike in other portions
     rounding_differences  whether it is rounding that differs
+    tolerances            how far numbers may be off by rounding
     printed               the lines that they print
     written_files         the files that they write
     seeds                 runs under several seeds

@@ -25,6 +25,7 @@ from autoaccel.measure.verifying.facts import (
     training_modes,
 )
 from autoaccel.measure.verifying.printed import Masks
+from autoaccel.measure.verifying.regrouping import regrouped
 from autoaccel.measure.verifying.written_files import SteadyFiles
 from autoaccel.reports.counting import counted, listed
 
@@ -89,8 +90,9 @@ def less_steady(known: Reference, again: RunRecord) -> Reference:
 
 def differences(original: Reference, other: RunRecord) -> list[Difference]:
     """All that must be the same, bit for bit, and is not; what explains the rest comes first."""
-    record = original.record
-    found = structure(original, other)
+    record, other, portions = regrouped(original.record, other)
+    original = replace(original, record=record)
+    found = [*structure(original, other), *portions]
     steady = original.unsteady.__contains__
     if not steady("data"):
         found.extend(data(record, other))
@@ -112,7 +114,7 @@ def structure(
 ) -> list[Difference]:
     """What does not depend on the values of random numbers, nor on rounding: how often, with which settings, on what;
     and whether it failed. `same` says whether two settings are."""
-    record = original.record
+    record, other, _ = regrouped(original.record, other)
     statuses = record.exit_status, other.exit_status
     if other.went_wrong or (other.ending == FAILED and record.exit_status is None):
         return [Difference("failure", failed(other))]

@@ -13,8 +13,8 @@ from autoaccel.reports.counting import counted, listed
 
 # The order in which differences are told: what explains others comes first.
 KINDS = (
-    "failure", "mark", "data", "setting", "count", "loss", "buffer", "parameter", "optimizer", "random", "printed",
-    "saved", "file",
+    "failure", "mark", "portion", "data", "setting", "count", "loss", "buffer", "parameter", "optimizer", "random",
+    "printed", "saved", "file",
 )  # fmt: skip
 
 NUMBERS = frozenset({"loss", "buffer", "parameter", "optimizer", "printed"})

@@ -24,8 +24,10 @@ class VerificationState:
     failed: dict[Change, tuple[Sequence[Difference], tuple[Change, ...]]] = field(default_factory=dict)
     random: dict[Change, str] = field(default_factory=dict)
     """Changes that draw other random numbers, and what shows it."""
-    rounding_only: set[Change] = field(default_factory=set)
-    """Changes that round otherwise."""
+    rounding_only: dict[Change, str] = field(default_factory=dict)
+    """Changes that round otherwise, or do the same in other portions, and what is said of it."""
+    proven: set[Change] = field(default_factory=set)
+    """Those of them of which it is known that they do no more than that."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -60,7 +62,7 @@ def _verdict(
     if not any(view.reference.repeats for view in seen):
         return Verdict.PASSED, "within the spread of the original's own runs under one seed", ()
     if change in state.rounding_only:
-        return Verdict.PASSED, "the same but for rounding", ()
+        return Verdict.PASSED, state.rounding_only[change], ()
     if change.tier in LOW and numerics is not None:
         return Verdict.PASSED, "bit for bit in float32; in low precision within the spread", ()
     return Verdict.PASSED, "bit for bit", ()

@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from autoaccel.edits import Tier
 from autoaccel.measure.changes import Change, Changes
 from autoaccel.measure.observing.request import FUSED, REHEARSALS, WORKERS, Request
 from autoaccel.measure.observing.run_record import RunRecord
-from autoaccel.measure.verifying import comparing, rounding_differences, spread
+from autoaccel.measure.verifying import comparing, rounding_differences, spread, tolerances
 from autoaccel.measure.verifying.bisecting import Culprit, bisect
 from autoaccel.measure.verifying.comparing import Reference
 from autoaccel.measure.verifying.facts import Difference
@@ -56,6 +57,7 @@ class _Procedure:
         self.limits = limits
         self.against = against
         self.began = time.monotonic()
+        self.originals: dict[str, RunRecord] = {}
 
     def run(self, changes_of: ChangesOf) -> tuple[Verification, Changes]:
         originals = Originals(self.trials, self.limits)
@@ -124,9 +126,9 @@ class _Procedure:
         """Find the changes that are not bit-equal; those that may draw other random numbers are put aside."""
         probe = partial(self._differences, view, rehearse=_WITHOUT_WORKERS)
         for culprit in bisect(self._bit_equal(state), probe, self.trials.changes.needs).culprits:
-            if self._only_rounds(view, culprit, _WITHOUT_WORKERS):
-                state.rounding_only.add(culprit.item)
-            elif self._may_draw_elsewhere(view, culprit):
+            if self._only_rounds(view, culprit, _WITHOUT_WORKERS, state):
+                continue
+            if self._may_draw_elsewhere(view, culprit):
                 state.random[culprit.item] = comparing.told(culprit.verdict)
             else:
                 self._fail(culprit, state)
@@ -141,21 +143,66 @@ class _Procedure:
         ]
         probe = partial(self._differences, view, rehearse=kernels)
         for culprit in bisect(left, probe, self.trials.changes.needs).culprits:
-            if self._only_rounds(view, culprit, kernels):
-                state.rounding_only.add(culprit.item)
-            else:
+            if not self._only_rounds(view, culprit, kernels, state):
                 self._fail(culprit, state)
 
-    def _only_rounds(self, view: View, culprit: Culprit[Change, Verdicts], rehearse: tuple[str, ...]) -> bool:
-        """Whether a change that need not be exact differs by rounding alone: sums in another order, captured graphs."""
+    def _only_rounds(
+        self, view: View, culprit: Culprit[Change, Verdicts], rehearse: tuple[str, ...], state: VerificationState
+    ) -> bool:
+        """Whether a change that need not be exact differs by rounding alone (sums in another order, captured graphs) or
+        does the same in other portions; it is put aside then."""
         if culprit.item.tier is Tier.EXACT:
             return False
+        chosen = self._with_dependencies(culprit)
+        record = self._rehearsed(view, chosen, rehearse)
+        if not rounding_differences.may_be_rounding(view.reference, record):
+            return False
+        found = comparing.differences(view.reference, record)
+        portions = [each.text for each in found if each.kind == "portion"]
+        rounds = len(found) > len(portions)
+        proven = not rounds or self._only_rounds_in_double(view, chosen, rehearse)
+        if not (self._only_rounds_in_single(view, record) if proven is None else proven):
+            return False
+        state.rounding_only[culprit.item] = "; ".join(
+            [*(["the same but for rounding"] if rounds else []), *portions[:1]]
+        )
+        if proven and self.against is not None:
+            state.proven.add(culprit.item)
+        return True
 
-        def start() -> RunRecord:
-            return self.trials.original(f"original, its first step{view.name}", **{**view.asked, "steps": 1})
+    def _only_rounds_in_double(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> bool | None:
+        """What rounding makes is as much smaller in float64 as that resolves more; None where that does not tell."""
+        if not view.reference.repeats:
+            return None
+        original = self._original(view, "in float64", double=True)
+        if not rounding_differences.runs_in_double(view.reference.record, original):
+            return None
+        record = self._rehearsed(view, chosen, rehearse, double=True)
+        rounding = tolerances.ROUNDING[tolerances.DOUBLE]
+        found = rounding_differences.is_rounding_in_double(
+            dataclasses.replace(view.reference, record=original),
+            record,
+            lambda: self._original(view, "in float64, rounded otherwise", double=True, perturbation=rounding),
+        )
+        said = {True: "the same but for rounding", False: "not the same, and not by rounding", None: "it does not tell"}
+        self.trials.note_result(said[found])
+        return found
 
-        record = self._rehearsed(view, self._with_dependencies(culprit), rehearse)
-        return rounding_differences.is_rounding(view.reference, record, start)
+    def _only_rounds_in_single(self, view: View, record: RunRecord) -> bool:
+        rounding = tolerances.ROUNDING[tolerances.SINGLE]
+        return rounding_differences.is_rounding(
+            view.reference,
+            record,
+            lambda: self._original(view, "its first step", steps=1),
+            lambda: self._original(view, "rounded otherwise", perturbation=rounding),
+        )
+
+    def _original(self, view: View, what: str, **asked: Any) -> RunRecord:
+        """A run of the original in some other way; each is made once."""
+        name = f"original, {what}{view.name}"
+        if name not in self.originals:
+            self.originals[name] = self.trials.original(name, **{**view.asked, **asked})
+        return self.originals[name]
 
     def _may_draw_elsewhere(self, view: View, culprit: Culprit[Change, Verdicts]) -> bool:
         """Whether a change draws the same sort of numbers from another stream: that of the accelerator. Where there is
@@ -209,12 +256,14 @@ class _Procedure:
         self.trials.note_result(comparing.told(found))
         return found
 
-    def _rehearsed(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> RunRecord:
+    def _rehearsed(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...], **asked: Any) -> RunRecord:
         every = len(chosen) == len(self.trials.changes)
         name = "rewritten, rehearsed" if every else f"{len(chosen)} of {len(self.trials.changes)} changes, rehearsed"
         if rehearse == _WITHOUT_WORKERS:
             name += " without workers"
-        return self.trials.rewritten(f"{name}{view.name}", chosen, {}, rehearse=rehearse, **view.asked)
+        if asked.get("double"):
+            name += ", in float64"
+        return self.trials.rewritten(f"{name}{view.name}", chosen, {}, rehearse=rehearse, **{**view.asked, **asked})
 
     def _in_vain(self, view: View, state: VerificationState) -> Iterator[str]:
         """What should have been rehearsed and was not, although all is bit-equal."""
@@ -329,7 +378,9 @@ class _Procedure:
         return [Difference("failure", f"in float16 {comparing.failed(record)}")] if overflows else []
 
     def _inexact(self, state: VerificationState) -> list[Change]:
-        return [each for each in state.good if each.tier in LOW or each in state.random or each in state.rounding_only]
+        """What is to lie within the spread, since it is not bit-equal, and nothing else is proven of it."""
+        otherwise = (*state.random, *(each for each in state.rounding_only if each not in state.proven))
+        return [each for each in state.good if each.tier in LOW or each in otherwise]
 
 
 def _joined(reached: Iterable[Mapping[str, Collection[int]]]) -> dict[str, set[int]]:

@@ -7,54 +7,20 @@ written by one of them, and so is what is printed.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from autoaccel.measure.changes import known_as
 from autoaccel.measure.launching import WITH_OTHERS
-from autoaccel.measure.observing.run_record import FAILED, Entry, Loss, RunRecord, Written
+from autoaccel.measure.observing.run_record import FAILED, RunRecord, Written
 from autoaccel.measure.verifying import comparing, printed
-from autoaccel.measure.verifying.comparing import Reference, apart
-from autoaccel.measure.verifying.facts import Difference, in_order, named
-from autoaccel.measure.verifying.rounding_differences import largest, sort
+from autoaccel.measure.verifying.comparing import Reference
+from autoaccel.measure.verifying.facts import Difference, in_order
+from autoaccel.measure.verifying.tolerances import Tolerances, beyond, line
 from autoaccel.reports.counting import counted, listed
 
-DOUBLE, SINGLE = 1e-12, 1e-5
-"""How far losses may be off, relative to themselves, before it is looked at how roundings grow in this script."""
-MOST: Mapping[float, float] = {DOUBLE: 1e-6, SINGLE: 1e-2}
-"""How far at most, however they grow."""
-_GROWTH = 100  # times what one rounding of each parameter grows to: there are more of them
-_STATE = 1e-6  # of the largest tensor of its sort
 _SIGNAL = "signal"
 _TOPIC = "distribute"  # of the runtime's decisions
-
-
-@dataclass(frozen=True, slots=True)
-class Tolerances:
-    """How far numbers may be off."""
-
-    relative: float
-    """`DOUBLE` or `SINGLE`."""
-    grown: tuple[float, ...] = ()
-    """By loss: what roundings were seen to grow to."""
-
-    def allowed(self, index: int) -> float:
-        """Of one loss, relative to itself."""
-        grown = max(self.grown[: index + 1], default=0.0)
-        return min(self.relative + _GROWTH * grown, MOST[self.relative])
-
-
-def growth(original: RunRecord, disturbed: RunRecord) -> tuple[float, ...]:
-    """By how much losses differ, relative to themselves, in a run whose parameters were disturbed by a rounding."""
-    return tuple(_distances(original.losses, disturbed.losses))
-
-
-def off(original: RunRecord, ranks: Sequence[RunRecord]) -> float:
-    """How far losses of some rank are off at most, relative to themselves."""
-    return max((distance for record in ranks for distance in growth(original, record)), default=0.0)
 
 
 def differences(
@@ -67,13 +33,13 @@ def differences(
         return [failure]
     found: dict[tuple[str, str], Difference] = {}
     for rank, record in enumerate(ranks):
-        for each in _of_rank(original, record, tolerances):
+        for each in beyond(original, record, tolerances):
             where = f" on rank {rank}" if rank else ""
             found.setdefault((each.kind, each.text), Difference(each.kind, f"{each.text}{where}"))
     if original.prints:
-        bound = max(tolerances.allowed(len(original.record.losses)), _STATE)
-        line = printed.difference(original.record.printed, ranks[0].printed, original.masks, bound)
-        found.update({} if line is None else {("printed", line): Difference("printed", line)})
+        bound = tolerances.bound(original.record)
+        said = printed.difference(original.record.printed, ranks[0].printed, original.masks, bound)
+        found.update({} if said is None else {("printed", said): Difference("printed", said)})
     for rank, record in enumerate(ranks[1:], 1):
         if record.printed and not _joined(record):
             text = f"rank {rank} prints {record.printed[0].strip()!r}, too"
@@ -111,65 +77,6 @@ def _joined(record: RunRecord) -> bool:
     return any(each.topic == _TOPIC for each in record.decisions)
 
 
-# -- one rank
-
-
-def _of_rank(original: Reference, record: RunRecord, tolerances: Tolerances) -> Iterator[Difference]:
-    before = original.record
-    bound = max(tolerances.allowed(len(before.losses)), _STATE)
-    yield from comparing.structure(original, record, partial(_same_setting, bound=bound))
-    if "data" not in original.unsteady:
-        yield from comparing.data(before, record)
-    yield from _losses(before.losses, record.losses, tolerances.allowed)
-    if tolerances.relative == DOUBLE:
-        yield from _state(before.state, record.state)
-    if "random" not in original.unsteady:
-        yield from comparing.random(before, record)
-
-
-def _same_setting(before: str | None, after: str | None, *, bound: float) -> bool:
-    return before == after or (before is not None and after is not None and printed.alike(before, after, bound))
-
-
-def _losses(before: Sequence[Loss], after: Sequence[Loss], allowed: Callable[[int], float]) -> Iterator[Difference]:
-    for index, distance in enumerate(_distances(before, after)):
-        if not distance <= allowed(index):
-            yield Difference("loss", f"{_line(after[index].where)}{comparing.other_loss(before, after, index)}")
-            return
-
-
-def _distances(before: Sequence[Loss], after: Sequence[Loss]) -> Iterator[float]:
-    """Relative to the loss or, where it comes close to nothing, to a part of the largest so far."""
-    largest = 0.0
-    for one, other in zip(before, after, strict=False):
-        if one.value is None or other.value is None or one.exact == other.exact:
-            yield 0.0
-            continue
-        largest = max(largest, abs(one.value)) if math.isfinite(one.value) else largest
-        off = abs(one.value - other.value)
-        yield off / max(abs(one.value), 1e-3 * largest, 1e-300) if off else 0.0
-
-
-def _state(before: Sequence[Entry], after: Sequence[Entry]) -> Iterator[Difference]:
-    """The first tensor that is off by more than a part of the largest of its sort."""
-    known = {(each.kind, each.name): each for each in after}
-    sizes = largest(before)
-    for entry in before:
-        other = known.get((entry.kind, entry.name))
-        if other is None or entry.digest == other.digest or entry.shape != other.shape:
-            continue
-        off = apart(entry, other)
-        if off is not None and not off <= _STATE * sizes[sort(entry)] and math.isfinite(entry.norm):
-            yield Difference(entry.kind, f"{named(entry.kind, entry.name)} is off by {off / (entry.norm or 1):.1g}")
-            return
-
-
-def _line(where: str) -> str:
-    """`file:line: `, as the user knows the file."""
-    path, _, line = where.rpartition(":")
-    return f"{known_as(Path(path))}:{line}: " if path else ""
-
-
 # -- files
 
 
@@ -188,13 +95,13 @@ def files(original: RunRecord, alone: RunRecord, ranks: Sequence[RunRecord]) -> 
         first = by_rank[writers[0]][path]
         name = known_as(Path(path))
         if len(writers) > 1:
-            text = f"{_line(by_rank[writers[1]][path].where)}{name} is written by ranks {listed([*map(str, writers)])}"
+            text = f"{line(by_rank[writers[1]][path].where)}{name} is written by ranks {listed([*map(str, writers)])}"
             found.append(Difference("file", text))
         elif path not in expected and steady:
-            text = f"{_line(first.where)}{name} is written by rank {writers[0]}, and not by one process"
+            text = f"{line(first.where)}{name} is written by rank {writers[0]}, and not by one process"
             found.append(Difference("file", text))
         elif path in expected and (key := _other_key(expected[path], first)) is not None:
-            found.append(Difference("saved", f"{_line(first.where)}{name} {key}"))
+            found.append(Difference("saved", f"{line(first.where)}{name} {key}"))
     missing = [path for path in expected if not any(path in each for each in by_rank)]
     found.extend(Difference("file", f"{known_as(Path(path))} is not written") for path in missing)
     return found

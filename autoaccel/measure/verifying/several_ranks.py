@@ -24,14 +24,13 @@ from autoaccel.measure.verifying.bisecting import bisect
 from autoaccel.measure.verifying.facts import NUMBERS, Difference
 from autoaccel.measure.verifying.originals import Limits, Originals
 from autoaccel.measure.verifying.outcomes import VerificationState, outcome
-from autoaccel.measure.verifying.rank_differences import DOUBLE, MOST, SINGLE, Tolerances
 from autoaccel.measure.verifying.report import Verdict, Verification
+from autoaccel.measure.verifying.tolerances import DOUBLE, MOST, ROUNDING, SINGLE, Tolerances, growth, off
 from autoaccel.measure.verifying.trials import CannotVerifyError, RanksRunner, Runner, Trials, View
 from autoaccel.reports.counting import counted, listed
 
 ON_CPU: Final = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", "AUTOACCEL_RANK_TIMEOUT": "60"}
 """The environment of all runs: processes on one machine have a CPU each, at most, and do not wait for ever."""
-_ROUNDING: Final = {DOUBLE: 2.0**-52, SINGLE: 2.0**-23}
 _DEVICE: Final = re.compile(r"cuda|nvidia|accelerator|\bgpu", re.IGNORECASE)
 
 Found = Sequence[Difference]
@@ -107,7 +106,7 @@ class _RanksProcedure:
                     self._find_the_line(view, state, count, tolerances, found)
                     break
                 records = self._by_several(view, state.good, count)
-                self.worst = max(self.worst, rank_differences.off(view.reference.record, records))
+                self.worst = max(self.worst, off(view.reference.record, records))
                 notes.extend(rank_differences.notes(records))
         outcomes = tuple(outcome(each, changes, state, views, None) for each in changes)
         same = f"by one process bit for bit, by {listed([*map(str, self.ranks)])} within {self.worst:.0e} of it"
@@ -184,13 +183,13 @@ class _RanksProcedure:
         """The same, once it is known how far roundings grow in this script; that is looked at only here."""
         tolerances = self._tolerances()
         relative = tolerances.relative
-        worst = rank_differences.off(view.reference.record, self._by_several(view, chosen, count))
+        worst = off(view.reference.record, self._by_several(view, chosen, count))
         if {each.kind for each in found} - NUMBERS - {"setting", "file"} or worst > MOST[relative]:
             return found, tolerances
         disturbed = self.trials.original(
-            f"original, rounded otherwise{view.name}", perturbation=_ROUNDING[relative], **view.asked
+            f"original, rounded otherwise{view.name}", perturbation=ROUNDING[relative], **view.asked
         )
-        tolerances = Tolerances(relative, rank_differences.growth(view.reference.record, disturbed))
+        tolerances = Tolerances(relative, growth(view.reference.record, disturbed))
         return self._together(view, chosen, count, tolerances), tolerances
 
     # -- who is to blame

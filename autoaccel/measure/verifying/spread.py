@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autoaccel.measure.observing.run_record import Entry, Loss, RunRecord
-from autoaccel.measure.verifying.rounding_differences import sort
+from autoaccel.measure.verifying.tolerances import sort
 
 LEVEL = 0.002
 """Probability that some figure of runs that differ only by seed is found outside."""

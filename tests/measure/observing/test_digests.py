@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from autoaccel.measure.observing.digests import digest_of
+from autoaccel.measure.observing.digests import Samples, digest_of
 
 
 class Plain:
@@ -78,3 +78,37 @@ def test_what_cannot_be_read_does_no_harm() -> None:
         each.value = tangled
     assert digest_of(tangled)
     assert digest_of("\ud800")
+
+
+def samples(*batches: Any) -> str:
+    found = Samples()
+    for each in batches:
+        found.add(each)
+    return found.digest()
+
+
+X, Y = torch.arange(12.0).view(6, 2), torch.arange(6)
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [X, [X, Y], (X, Y), {"x": X, "y": {"z": Y}}, [X, ["a", "b", "c", "d", "e", "f"]], [X, [1, 2, 3, 4, 5, 6]]],
+)
+def test_samples_do_not_depend_on_their_batches(whole: Any) -> None:
+    def part(value: Any, start: int, end: int) -> Any:
+        if isinstance(value, dict):
+            return {key: part(each, start, end) for key, each in value.items()}
+        if isinstance(value, (list, tuple)) and not isinstance(value[0], (str, int)):
+            return type(value)(part(each, start, end) for each in value)
+        return value[start:end]
+
+    known = samples(whole)
+    assert known
+    assert known == samples(part(whole, 0, 4), part(whole, 4, 6)) == samples(part(whole, 0, 1), part(whole, 1, 6))
+    assert known != samples(part(whole, 0, 5))
+    assert known != samples(part(whole, 4, 6), part(whole, 0, 4))
+
+
+def test_what_is_no_batch_of_samples() -> None:
+    assert samples() == samples(object()) == samples([X, object()]) == samples(torch.tensor(1.0)) == ""
+    assert samples(torch.zeros(2, 3), torch.zeros(2, 4)) == ""  # padded to the longest

@@ -58,6 +58,7 @@ def test_every_field_of_a_record_arrives() -> None:
         random={"torch": "x"},
         passes=(Pass(0, None, ("a", "b"), True, ("numpy",)),),
         printed=("a", "\x00\ufffd"),
+        errors=("b",),
         marks={"a backward ran inside an autocast region": 2},
         decisions=(Decision("amp", "off", "this CPU"),),
         written=(Written("/net.pt", "/train.py:9", ("weight: torch.float64 of 3",)),),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from autoaccel.measure.verifying.tolerances import off
 from tests.measure.observing.scripts import EPOCH, SETUP, Observe
 
 DRAWS = {
@@ -70,3 +71,12 @@ def test_a_number_more_shows(observe: Observe, draw: str) -> None:
     stream = {"random": "python", "np": "numpy", "torch": "torch"}[draw.partition(".")[0]]
     plain, more = observe(text).random, observe(text + draw).random
     assert {name for name in plain if plain[name] != more[name]} == {stream}
+
+
+@pytest.mark.parametrize(("double", "rounding"), [(False, 2.0**-23), (True, 2.0**-52)])
+def test_a_push_of_one_rounding_is_one(observe: Observe, double: bool, rounding: float) -> None:
+    plain = observe(SETUP + EPOCH, double=double)
+    pushed = observe(SETUP + EPOCH, double=double, perturbation=rounding)
+    assert off(plain, [pushed]) < 1000 * rounding
+    parameters = [pair for pair in zip(plain.state, pushed.state, strict=True) if pair[0].kind == "parameter"]
+    assert all(one.digest != other.digest for one, other in parameters if not one.name.endswith("bias"))

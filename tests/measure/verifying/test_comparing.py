@@ -11,7 +11,7 @@ import pytest
 from autoaccel.measure.observing.run_record import FAILED, RunFailure, RunRecord
 from autoaccel.measure.verifying import comparing
 from autoaccel.measure.verifying.comparing import differences, reference, structure, told
-from autoaccel.measure.verifying.rounding_differences import is_rounding
+from autoaccel.measure.verifying.rounding_differences import is_rounding, is_rounding_in_double, runs_in_double
 from tests.measure.verifying.made import RECORD, entry, losses, one_pass
 
 SETTINGS = RECORD.settings
@@ -172,6 +172,55 @@ def test_rounding(changed: dict[str, Any], expected: bool) -> None:
     assert is_rounding(reference([RECORD]), replace(RECORD, **changed), lambda: start) is expected
 
 
+@pytest.mark.parametrize(
+    ("later", "disturbed", "expected"),
+    [
+        (1 + 5e-6, 1.0, True),
+        (1 + 1e-3, 1.0, False),  # the first loss that differs is as near as rounding, and then it strays
+        (1 + 1e-3, 1 + 1e-6, False),
+        (1 + 1e-3, 1 + 1e-3, True),  # as the original does of one rounding
+    ],
+)
+def test_rounding_over_the_trajectory(later: float, disturbed: float, expected: bool) -> None:
+    other = replace(RECORD, losses=losses([0.9, 0.8 * (1 + 1e-7), 0.7, 0.6 * later]))
+    pushed = replace(RECORD, losses=losses([0.9, 0.8, 0.7, 0.6 * disturbed]))
+    assert is_rounding(reference([RECORD]), other, lambda: RECORD, lambda: pushed) is expected
+
+
+DOUBLED = replace(RECORD, losses=losses([0.9, 0.8, 0.7, 0.6]))
+
+
+@pytest.mark.parametrize(
+    ("by", "grown", "changed", "expected"),
+    [
+        (0.0, 0.0, {}, True),
+        (1e-14, 0.0, {}, True),
+        (1e-10, 0.0, {}, None),  # of parts that stay in float32, it may be
+        (1e-10, 1e-11, {}, True),
+        (1e-6, 1e-12, {}, False),
+        (1e-4, 1.0, {}, False),
+        (0.0, 0.0, {"printed": ("epoch 1: acc 0.51", RECORD.printed[1])}, False),
+        (0.0, 0.0, {"steps": 5}, False),
+        (1e-14, 0.0, {"settings": {**SETTINGS, "scheduler.best": "0.1"}}, False),
+        (0.0, 0.0, {"ending": FAILED, "failure": FAILURE}, None),
+    ],
+)
+def test_rounding_in_float64(by: float, grown: float, changed: dict[str, Any], expected: bool | None) -> None:
+    def off(part: float) -> RunRecord:
+        return replace(RECORD, losses=losses([0.9, 0.8, 0.7 * (1 + part), 0.6]))
+
+    known, other = reference([RECORD, RECORD]), replace(off(by), **changed)
+    assert is_rounding_in_double(known, other, lambda: off(grown)) is expected
+
+
+def test_whether_a_run_is_in_float64() -> None:
+    single = replace(RECORD, losses=losses([0.5, 0.25, 0.125, 0.0]))
+    assert runs_in_double(single, RECORD)
+    assert not runs_in_double(single, single)  # the script has seen to its types
+    assert not runs_in_double(single, replace(RECORD, steps=3))
+    assert not runs_in_double(single, replace(RECORD, ending=FAILED, failure=FAILURE))
+
+
 def test_an_infinite_mask_makes_nothing_near() -> None:
     mask = entry("model.bn.mask", "buffer", 0.5, norm=math.inf)
     other_mask = entry("model.ln.mask", "buffer", 0.6, norm=math.inf)
@@ -210,6 +259,29 @@ def test_losses_of_one_step_are_numbered() -> None:
     assert texts(original, replace(original, losses=losses([3, 2, 1, 9], per_step=2))) == [
         "loss 2 of step 2: 9 instead of 0"
     ]
+
+
+def test_backwards_of_the_same_sum() -> None:
+    twice = replace(RECORD, losses=losses([0.5, 0.4, 0.5, 0.3, 0.5, 0.2, 0.5, 0.1], per_step=2), backwards=8)
+    assert texts(RECORD, twice) == ["2 backwards a step instead of 1, of the same sum of losses"]
+    assert texts(twice, RECORD) == ["1 backward a step instead of 2, of the same sum of losses"]
+    half = replace(twice, losses=losses([0.5, 0.5, 0.5, 0.3, 0.5, 0.2, 0.5, 0.1], per_step=2))
+    assert "8 backwards instead of 4" in texts(RECORD, half)
+    unlike = replace(twice, losses=(*twice.losses[:2], replace(twice.losses[2], value=None), *twice.losses[3:]))
+    assert "8 backwards instead of 4" in texts(RECORD, unlike)
+    later = replace(twice, losses=(*twice.losses[:-1], replace(twice.losses[-1], value=0.5, exact="x")))
+    assert texts(RECORD, later)[1] == "loss of step 4: 1 instead of 0.6"
+
+
+def test_the_same_samples_in_other_batches() -> None:
+    many, few = one_pass("a b c", samples="s"), one_pass("x", length=1, samples="s")
+    original = replace(RECORD, passes=(RECORD.passes[0], many))
+    said = ["pass 2 over loader 1: the same samples in 1 batch instead of 3, and nothing was trained on them"]
+    assert texts(original, replace(RECORD, passes=(RECORD.passes[0], few))) == said
+    for other in (replace(few, samples="t"), replace(few, samples=""), replace(few, loader=1)):
+        found = texts(original, replace(RECORD, passes=(RECORD.passes[0], other)))
+        assert found
+        assert not any("the same samples" in each for each in found)
 
 
 def test_batches_that_were_only_looked_ahead_for_do_not_matter() -> None:

@@ -140,10 +140,11 @@ class World:
         )
         if calls & self.wrong or (self.together and self.together <= calls):
             level += 0.5
+        digits = 2.0**-29 if request.double else 1.0  # that float64 has more
         if calls & self.as_graph and COMPILE in request.rehearse:
-            level += self.graph_error
+            level += self.graph_error * digits
         if "work1" in calls and FUSED in request.rehearse:
-            level += self.fused_error
+            level += self.fused_error * digits
         if self._workers(request, calls) and self.drawing:
             level += random.Random(request.seed + 500).gauss(0, self.noise)
         if low:

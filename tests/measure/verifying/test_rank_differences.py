@@ -12,7 +12,7 @@ from autoaccel.measure.launching import WITH_OTHERS
 from autoaccel.measure.observing.run_record import FAILED, Decision, Loss, RunFailure, RunRecord, Written
 from autoaccel.measure.verifying import rank_differences
 from autoaccel.measure.verifying.comparing import reference
-from autoaccel.measure.verifying.rank_differences import DOUBLE, SINGLE, Tolerances
+from autoaccel.measure.verifying.tolerances import DOUBLE, SINGLE, Tolerances
 from tests.measure.verifying.made import RECORD, entry, losses, one_pass
 
 JOINED = (Decision("distribute", "2 ranks", "this is rank 1, on cpu"),)

@@ -140,3 +140,114 @@ def test_changed_lines_that_lead_to_what_never_ran_are_named(compare: Compare) -
     ]
     assert never_ran(compare(text, ("loss * 1", "1 * loss"), ("import sys\n", "# what it needs\nimport sys\n"))) == [()]
     assert never_ran(compare(text, ("range(3)", "range(4)"))) == [()]
+
+
+# -- rounding, and what is none
+
+VAE = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(1)
+encoder, decoder = nn.Linear(16, 8), nn.Linear(4, 16)
+parameters = [*encoder.parameters(), *decoder.parameters()]
+optimizer = torch.optim.Adam(parameters, lr=0.01)
+x = (torch.rand(64, 16) > 0.5).float()
+held_out = DataLoader(TensorDataset(torch.rand(16, 16), torch.arange(16)), batch_size=4)
+for step in range(6):
+    mu, log_var = encoder(x).chunk(2, dim=1)
+    z = mu + torch.randn_like(mu) * torch.exp(0.5 * log_var)
+    reconstruction = F.binary_cross_entropy_with_logits(decoder(z), x, reduction="sum")
+    divergence = -0.5 * torch.sum(1 + log_var - mu.pow(2) - log_var.exp())
+    loss = reconstruction + divergence
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+with torch.no_grad():
+    error = 0.0
+    for inputs, _ in held_out:
+        error += F.mse_loss(decoder(encoder(inputs)[:, :4]), inputs, reduction="sum").item()
+    print(f"error {error:.3f}")
+"""
+RECONSTRUCTION = 'F.binary_cross_entropy_with_logits(decoder(z), x, reduction="sum")'
+DIVERGENCE = "-0.5 * torch.sum(1 + log_var - mu.pow(2) - log_var.exp())"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (DIVERGENCE, "0.5 * (log_var.exp().sum() + mu.square().sum() - log_var.sum() - log_var.numel())"),
+        (RECONSTRUCTION, "(F.softplus(decoder(z)) - x * decoder(z)).sum()"),
+    ],
+)
+def test_another_style_is_the_same_but_for_rounding(compare: Compare, old: str, new: str) -> None:
+    report = compare(VAE, (old, new))
+    assert [each.reason for each in report.outcomes] == ["the same but for rounding"]
+    assert len(report.trials) <= 8
+
+
+@pytest.mark.parametrize("factor", ["1.001", "0.999"])
+def test_a_weight_that_is_off_is_no_rounding(compare: Compare, factor: str) -> None:
+    """Of a term so small that the losses differ in the last digits at first."""
+    text = VAE.replace("decoder(z), x", "decoder(z), x.repeat(1, 1)").replace(
+        "reconstruction + div", "reconstruction * 9 + div"
+    )
+    (why,) = reasons(compare(text, ("+ divergence", f"+ {factor} * divergence")))
+    assert why.startswith("loss of step ")
+
+
+def test_another_epsilon_is_no_rounding(compare: Compare) -> None:
+    text = VAE.replace("decoder(z), x", "F.layer_norm(decoder(z), (16,), eps=1e-6), x")
+    assert reasons(compare(text, ("eps=1e-6", "eps=2e-6")))
+
+
+def test_where_float64_fails_the_trajectory_tells(compare: Compare) -> None:
+    text = VAE + "assert loss.dtype == torch.float32\n"
+    report = compare(text, (DIVERGENCE, "0.5 * (log_var.exp().sum() + mu.square().sum() - (log_var + 1).sum())"))
+    assert [each.reason for each in report.outcomes] == ["the same but for rounding"]
+    assert reasons(compare(text, ("+ divergence", "+ 1.001 * divergence")))
+
+
+# -- the same in other portions
+
+
+def test_one_backward_of_a_sum(compare: Compare) -> None:
+    report = compare(
+        VAE, ("    loss.backward()\n", "    reconstruction.backward(retain_graph=True)\n    divergence.backward()\n")
+    )
+    (said,) = report.outcomes
+    assert said.reason == "the same but for rounding; 2 backwards a step instead of 1, of the same sum of losses"
+    assert said.verdict is Verdict.PASSED
+    (why,) = reasons(
+        compare(
+            VAE,
+            (
+                "    loss.backward()\n",
+                "    reconstruction.backward(retain_graph=True)\n    reconstruction.backward()\n",
+            ),
+        )
+    )
+    assert why.startswith("12 backwards instead of 6")
+
+
+def test_an_evaluation_in_other_batches(compare: Compare) -> None:
+    other = ("batch_size=4", "batch_size=16")
+    (said,) = compare(VAE, other, samples=True).outcomes
+    assert said.reason == (
+        "pass 1 over loader 1: the same samples in 1 batch instead of 4, and nothing was trained on them"
+    )
+    assert said.verdict is Verdict.PASSED
+    figure = VAE.replace("error += ", "error = ")
+    (why,) = reasons(compare(figure, other, samples=True))
+    assert why.startswith("pass 1 over loader 1: the same samples in 1 batch instead of 4, ")
+    (why,) = reasons(
+        compare(VAE, ("torch.arange(16)), batch_size=4", "torch.arange(16) * 2), batch_size=16"), samples=True)
+    )
+    assert why.startswith("1 batches per pass of loader 1 instead of 4")
+
+
+def test_training_in_other_batches_is_another_training(compare: Compare) -> None:
+    (why,) = reasons(compare(TRAIN, ("batch_size=4", "batch_size=8"), samples=True))
+    assert why.startswith("3 batches per pass of loader 1 instead of 6")
