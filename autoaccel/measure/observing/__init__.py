@@ -17,6 +17,7 @@ One run, from its start to its end:
 What training does:
     training          backwards, steps, losses
     loaders           passes over loaders, their batches, and datasets that draw random numbers themselves
+    overflows         gradients that overflow where they are scaled, when it is asked for
     output            what is printed, and what the runtime decides
     files_written     which files the script writes, and what is in them
     coverage          which files of the project took part, and which of their lines

@@ -47,6 +47,8 @@ class Request(Message):
     """Whether the texts say where a step is over, and not optimizers; see `training.Marking`."""
     rehearse: tuple[str, ...] = ()
     """What the runtime is made to do although it would not on this machine; see `rehearsal`."""
+    overflows: tuple[int, ...] = ()
+    """After how many optimizer steps the gradients of the next loss that is scaled are to overflow; scalers are on."""
     perturbation: float = 0.0
     """After the first optimizer step every trained number is multiplied by one plus so much of a standard normal."""
     lines: bool = False

@@ -110,6 +110,12 @@ class RunRecord(Message):
     skipped_steps: int = 0
     """Steps that a scaler left out because gradients overflowed."""
     optimizers: int = 0
+    scalers: int = 0
+    """Gradient scalers that were made, whether or not they are on."""
+    overflows: int = 0
+    """Of gradients, that were provoked."""
+    scales: tuple[float, ...] = ()
+    """Of each scaler of torch's that scaled a loss its scale at the end, in a run with overflows."""
     state: tuple[Entry, ...] = ()
     settings: dict[str, str] = field(default_factory=dict)
     """What else is state, by name, exactly spelled: groups of optimizers (lr, weight decay …), schedulers, and whether

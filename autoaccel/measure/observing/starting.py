@@ -143,6 +143,10 @@ def _of_mode(
     yield output.Decisions()
     if request.stderr:
         yield output.Errors(concerns)
+    if request.overflows:
+        from autoaccel.measure.observing import overflows
+
+        yield overflows.Overflows(request.overflows)
     kind = training.Marking if request.marked else training.Evaluating if request.batches else training.Training
     yield kind()
     if mode != "profile":

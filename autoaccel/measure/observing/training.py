@@ -33,6 +33,7 @@ class Training(Observer):
 
     def __init__(self) -> None:
         self.device = "cpu"
+        self._scalers = 0
         self._first_step: float | None = None
         self._known: dict[int, Optimizer] = {}
         self._going_backward: set[threading.Thread] = set()
@@ -46,7 +47,7 @@ class Training(Observer):
         self._hook_optimizers()
 
     def contribute(self) -> dict[str, Any]:
-        return {"optimizers": len(self._known), "device": self.device}
+        return {"optimizers": len(self._known), "device": self.device, "scalers": self._scalers}
 
     def _hook_backward(self) -> None:
         @around(torch.autograd, "backward")
@@ -78,6 +79,11 @@ class Training(Observer):
             self._stepped(None)
 
     def _hook_scaler(self) -> None:
+        @around(GradScaler, "__init__")
+        def create(plain: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+            self._scalers += 1
+            plain(*args, **kwargs)
+
         @around(GradScaler, "scale")
         def scale(plain: Callable[..., Any], scaler: GradScaler, outputs: Any) -> Any:
             if not isinstance(outputs, (Tensor, list, tuple)):

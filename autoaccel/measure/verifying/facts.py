@@ -56,6 +56,8 @@ def facts(record: RunRecord) -> dict[Fact, str]:
     for loader in dict.fromkeys(each.loader for each in record.passes):
         found.update(_facts_of_loader(loader, [each for each in record.passes if each.loader == loader]))
     found.update({("setting", name): value for name, value in record.settings.items()})
+    scales = enumerate(record.scales, 1)
+    found.update({("setting", f"gradient scaler {number}.scale"): f"{scale:g}" for number, scale in scales})
     found.update({(each.kind, each.name): tensor(each) for each in record.state})
     return found
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from autoaccel.edits import Tier
 from autoaccel.measure.changes import Change, Changes
-from autoaccel.measure.observing.request import FUSED, REHEARSALS, WORKERS, Request
+from autoaccel.measure.observing.request import FUSED, REHEARSALS, SCALER, WORKERS, Request
 from autoaccel.measure.observing.run_record import RunRecord
 from autoaccel.measure.verifying import comparing, rounding_differences, spread, tolerances
 from autoaccel.measure.verifying.bisecting import Culprit, bisect
@@ -29,8 +29,13 @@ from autoaccel.measure.verifying.outcomes import LOW, VerificationState, outcome
 from autoaccel.measure.verifying.report import Numerics, Outcome, Verdict, Verification
 from autoaccel.measure.verifying.seeds import Spreading
 from autoaccel.measure.verifying.trials import Runner, Trials, View
+from autoaccel.measure.verifying.written_files import SteadyFiles
+from autoaccel.reports.counting import counted
 
 _FLOAT16_STEPS = 2
+_OVERFLOW = 2  # steps before gradients overflow: optimizers have a state by then
+_MOST_TURNS = 3
+_OVERFLOWING = ", where gradients overflow"
 _WITHOUT_WORKERS = tuple(each for each in REHEARSALS if each != WORKERS)
 
 ChangesOf = Callable[[Sequence[Path]], Changes]
@@ -76,6 +81,8 @@ class _Procedure:
             self._otherwise_rounded(view, state)
             self._on_accelerator(view, state)
             self._unsteady(view, state)
+        if views:
+            self._overflowing(views[0], state)
         numerics, here = self._numerics(views, state) if views else (None, first)
         notes.extend(dict.fromkeys(note for view in views for note in self._in_vain(view, state)))
         reference = views[0].reference if views else comparing.reference([first])
@@ -287,6 +294,53 @@ class _Procedure:
     def _fail(self, culprit: Culprit[Change, Verdicts], state: VerificationState) -> None:
         state.failed[culprit.item] = culprit.verdict, culprit.company
         state.good = self.trials.changes.without(state.failed)
+
+    # -- gradients that overflow
+
+    def _overflowing(self, view: View, state: VerificationState) -> None:
+        """Where both versions have a gradient scaler: whether they do the same when gradients overflow."""
+        first = view.reference.record
+        if not first.scalers or not self._rehearsed(view, state.good, REHEARSALS).scalers:
+            return
+        # Of each of several optimizers that step in turns one loss.
+        turns = min(first.optimizers, _MOST_TURNS) or 1
+        overflows = tuple(_OVERFLOW + turn * (turns + 1) for turn in range(turns))
+        steps = min(view.asked["steps"], overflows[-1] + 2 * turns + 2)
+        asked = {**view.asked, "steps": steps, "overflows": overflows}
+        original = self.trials.original(f"original{_OVERFLOWING}", rehearse=(SCALER,), **asked)
+        self.trials.note_result(f"{counted(original.skipped_steps, 'step')} left out")
+        if original.went_wrong:
+            state.notes.append(f"it was not tried what happens when gradients overflow: {comparing.failed(original)}")
+        if original.went_wrong or not original.skipped_steps:
+            return
+        reference = dataclasses.replace(view.reference, record=original, files=SteadyFiles())
+        provoked = View(_OVERFLOWING, asked, reference, view.reached)
+
+        def bit_equal(chosen: Sequence[Change]) -> Verdicts:
+            return self._after_overflow(provoked, chosen, comparing.differences)
+
+        def alike(chosen: Sequence[Change]) -> Verdicts:
+            return self._after_overflow(provoked, self.trials.changes.closed([*exact, *chosen]), comparing.structure)
+
+        self._fail_wrong(self._bit_equal(state), bit_equal, state)
+        exact = self._bit_equal(state)
+        self._fail_wrong([each for each in state.good if each in state.rounding_only], alike, state)
+
+    def _after_overflow(
+        self, view: View, chosen: Sequence[Change], compare: Callable[[Reference, RunRecord], list[Difference]]
+    ) -> Verdicts:
+        original = view.reference.record
+        record = self._rehearsed(view, chosen, (SCALER,))
+        if record.overflows != original.overflows and not record.went_wrong:
+            self.trials.note_result("nothing overflowed, since no loss was scaled")
+            return []
+        if len(record.scales) != len(original.scales):  # scalers of another make
+            record = dataclasses.replace(record, scales=original.scales)
+        found = compare(view.reference, record)
+        if not found and (broken := spread.diverged([original], [record])) is not None:
+            found = [Difference("loss", broken)]
+        self.trials.note_result(comparing.told(found))
+        return [dataclasses.replace(each, text=f"{each.text}{_OVERFLOWING}") for each in found]
 
     # -- an original that does not repeat itself
 

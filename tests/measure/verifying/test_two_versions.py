@@ -18,6 +18,7 @@ from tests.measure.forking import Forking
 
 Compare = Callable[..., Verification]
 LIMITS = Limits(steps=8, patience=None, at_least=0.0)
+LONGER = Limits(steps=16, patience=None, at_least=0.0)
 
 
 @pytest.fixture
@@ -251,3 +252,113 @@ def test_an_evaluation_in_other_batches(compare: Compare) -> None:
 def test_training_in_other_batches_is_another_training(compare: Compare) -> None:
     (why,) = reasons(compare(TRAIN, ("batch_size=4", "batch_size=8"), samples=True))
     assert why.startswith("3 batches per pass of loader 1 instead of 6")
+
+
+# -- gradients that overflow
+
+SCALED = """
+import torch
+from torch import nn
+from torch.amp import GradScaler
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(1)
+model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+data = TensorDataset(torch.randn(48, 4), torch.randint(0, 2, (48,)))
+loader = DataLoader(data, batch_size=4, shuffle=True)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 4)
+use_amp = torch.cuda.is_available()
+scaler = GradScaler("cuda", enabled=use_amp)
+for x, y in loader:
+    with torch.autocast("cuda", enabled=use_amp):
+        loss = nn.functional.cross_entropy(model(x), y)
+    optimizer.zero_grad()
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    before = scaler.get_scale()
+    scaler.step(optimizer)
+    scaler.update()
+    if scaler.get_scale() >= before:
+        scheduler.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("scaler.step(optimizer)", "optimizer.step()", "optimizer group 1's lr: 0.1 instead of 0.01"),
+        ("    scaler.update()\n", "", "it fails: RuntimeError: unscale_() is being called after step()"),
+        ("    if scaler.get_scale() >= before:\n        scheduler.step()", "    scheduler.step()", "scheduler"),
+        (
+            'GradScaler("cuda", ',
+            'GradScaler("cuda", backoff_factor=0.25, ',
+            "gradient scaler 1's scale: 16384 instead of",
+        ),
+    ],
+)
+def test_what_is_done_otherwise_when_gradients_overflow(compare: Compare, old: str, new: str, why: str) -> None:
+    (said,) = reasons(compare(SCALED, (old, new)))
+    assert said.startswith(why)
+    assert ", where gradients overflow" in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("scaler.step(optimizer)", "scaler.step(optimizer=optimizer)"),
+        ("GradScaler(", "torch.amp.GradScaler("),
+        ("before = scaler.get_scale()", "before = scaler.state_dict().get('scale', 1.0)"),
+        ("scaler.scale(loss).backward()", "scaler.scale(loss * 1.0).backward()"),
+    ],
+)
+def test_what_is_done_alike_when_gradients_overflow(compare: Compare, old: str, new: str) -> None:
+    report = compare(SCALED, (old, new))
+    assert report.same, reasons(report)
+    assert any("overflow" in each.name for each in report.trials)
+
+
+def test_a_scaler_of_the_runtime_has_scales_of_its_own(compare: Compare) -> None:
+    text = SCALED.replace("    if scaler.get_scale() >= before:\n        scheduler.step()\n", "")
+    of_the_runtime = "__import__('autoaccel.runtime').runtime.grad_scaler(optimizer)"
+    report = compare(text, ('GradScaler("cuda", enabled=use_amp)', of_the_runtime))
+    assert report.same, reasons(report)
+    assert "the same" in [each.result for each in report.trials if "gradients overflow" in each.name]
+
+
+def test_a_script_without_a_scaler_has_no_overflow_to_leave_out(compare: Compare) -> None:
+    scaled = (
+        ("loss.backward()", "scaler.scale(loss).backward()"),
+        ("optimizer.step()", "scaler.step(optimizer)\n    scaler.update()"),
+    )
+    report = compare(TRAIN, ("loader = D", 'scaler = torch.amp.GradScaler("cuda")\nloader = D'), *scaled)
+    assert report.same
+    assert not any("overflow" in each.name for each in report.trials)
+
+
+TWO = """
+import torch
+from torch import nn
+
+torch.manual_seed(1)
+first, second = nn.Linear(4, 2), nn.Linear(2, 1)
+one = torch.optim.Adam(first.parameters(), lr=0.01)
+two = torch.optim.Adam(second.parameters(), lr=0.01)
+scaler = torch.amp.GradScaler("cuda")
+x = torch.randn(16, 4)
+for step in range(20):
+    one.zero_grad()
+    scaler.scale(first(x).square().mean()).backward()
+    scaler.step(one)
+    two.zero_grad()
+    scaler.scale((second(first(x).detach()) - 1).square().mean()).backward()
+    scaler.step(two)
+    scaler.update()
+"""
+
+
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_each_of_several_optimizers_has_its_overflow(compare: Compare, name: str) -> None:
+    (why,) = reasons(compare(TWO, (f"scaler.step({name})", f"{name}.step()"), limits=LONGER))
+    assert "left out because gradients overflowed" in why or "nan" in why
