@@ -15,7 +15,7 @@ from autoaccel import discovery
 from autoaccel.cli.terminal import Terminal
 from autoaccel.config import Configuration
 from autoaccel.config import configure as configure_project
-from autoaccel.config.selection import all_inexact, is_empty
+from autoaccel.config.selection import all_inexact, is_empty, known_rules, rules_of
 from autoaccel.notebooks import is_notebook
 from autoaccel.reports.context import shown
 
@@ -63,6 +63,11 @@ def tell_of_choice(paths: Sequence[Path], configuration: Configuration, terminal
         terminal.warn("no rule is selected, nothing is looked for")
         return
     given = click.get_current_context().params
+    for name in given.get("set") or ():
+        setters = [rule for rule in known_rules() if any(each.name == name for each in rule.settings)]
+        if not any(rule.code in {each.code for each in rules_of(choice)} for rule in setters for choice in choices):
+            named = " or ".join(f"{rule.code} {rule.name}" for rule in setters)
+            terminal.warn(f"--set {name} sets something of {named}, which is not selected")
     if not (given.get("select") or given.get("tier")):
         return  # a project's own choice is no slip, and rules need not be imported for what the cache knows
     inexact = [all_inexact(choice) for choice in choices]

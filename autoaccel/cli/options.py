@@ -59,6 +59,17 @@ def selectors(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
     return parts
 
 
+def settings_of_rules(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> dict[str, str] | None:
+    """`--set accumulate=4` as a table, the last one of a name; None where nothing is set."""
+    given = {}
+    for each in value:
+        name, equals, setting = (part.strip() for part in each.partition("="))
+        if not (name and equals and setting):
+            raise click.BadParameter(f"{each!r} is not NAME=VALUE", ctx=ctx, param=parameter)
+        given[name] = setting
+    return given or None
+
+
 def remember_verbose(ctx: click.Context, parameter: click.Parameter, value: bool) -> bool:
     # The group decides about tracebacks and has no parameters of its own.
     ctx.meta["autoaccel.verbose"] = value
@@ -83,6 +94,8 @@ rule_options = together(
     click.option("--extend-select", multiple=True, callback=selectors, metavar="RULES",
                  help="Apply these too (opt-in rules by code or name)."),
     click.option("--tier", type=Choice(TIERS), help="How exact rewrites must be. Default: numerics."),
+    click.option("--set", multiple=True, callback=settings_of_rules, metavar="NAME=VALUE",
+                 help="A setting of a rule, such as accumulate=4; the page of the rule has them."),
 )  # fmt: skip
 """Which rules are applied."""
 
@@ -131,7 +144,17 @@ cache_options = together(
 
 
 _OVERRIDES = frozenset(
-    {"select", "ignore", "extend_select", "tier", "exclude", "extend_exclude", "respect_gitignore", "force_exclude"}
+    {
+        "select",
+        "ignore",
+        "extend_select",
+        "tier",
+        "set",
+        "exclude",
+        "extend_exclude",
+        "respect_gitignore",
+        "force_exclude",
+    }
 )
 """What stands over the settings of configuration files."""
 

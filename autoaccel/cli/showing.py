@@ -41,6 +41,10 @@ def _lines(configuration: Configuration, path: Path) -> Iterator[str]:
             yield f"{name} = {_quoted(str(value))}"
     if chosen.required_version is not None:
         yield f"required-version = {_quoted(chosen.required_version)}"
+    values = {each.name: each.value for each in chosen.given}
+    for rule in configuration.rules_for(path):
+        values.update({name: value for name, value in rule.values.items() if value is not None})
+    yield from _table("set", values)
     ignores: dict[str, list[str]] = {}
     for each in chosen.ignores:
         ignores.setdefault("!" * each.others + each.patterns.lines[0], []).extend(each.selectors)
@@ -59,14 +63,14 @@ def _places(configuration: Configuration, chosen: Settings, path: Path) -> Itera
     yield f"force-exclude = {_quoted(chosen.force_exclude)}"
 
 
-def _table(name: str, table: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _table(name: str, table: Mapping[str, object]) -> Iterator[str]:
     if table:
         yield ""
         yield f"[{name}]"
         for key, values in table.items():
-            yield f"{_quoted(key)} = {_quoted(list(values))}"
+            yield f"{_quoted(key)} = {_quoted(values)}"
 
 
 def _quoted(value: object) -> str:
-    # Strings, booleans and lists of them are written alike in JSON and TOML.
+    # Strings, booleans, numbers and lists of them are written alike in JSON and TOML.
     return json.dumps(value, ensure_ascii=False)

@@ -118,7 +118,12 @@ class _Governed:
         if without not in self._choices:
             mentioned = tuple(sorted({word for each in self.settings.ignores for word in each.selectors}))
             self._choices[without] = Choice(
-                self.settings.selections, self.settings.tier, without, mentioned, str(self.settings.origin or "")
+                self.settings.selections,
+                self.settings.tier,
+                without,
+                mentioned,
+                str(self.settings.origin or ""),
+                self.settings.given,
             )
         return self._choices[without]
 

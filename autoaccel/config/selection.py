@@ -27,6 +27,16 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
+class Given:
+    """What one layer sets of a rule, by the name of the setting."""
+
+    name: str
+    value: int | str
+    where: str = field(default="", compare=False, repr=False)
+    """The file, for messages."""
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
     """All that decides what is reported in a file: plain data, for caches and other processes."""
 
@@ -37,6 +47,8 @@ class Choice:
     mentioned: tuple[str, ...] = ()
     """All selectors of `per-file-ignores`: what names no rule is an error in every file."""
     where: str = field(default="", compare=False, repr=False)
+    given: tuple[Given, ...] = ()
+    """Settings of rules, each name once."""
 
 
 def known_rules() -> Sequence[Rule]:
@@ -51,10 +63,24 @@ def known_rules() -> Sequence[Rule]:
 
 def rules_of(choice: Choice) -> tuple[Rule, ...]:
     """The rules for a file, in the order in which they are applied. Raises `ConfigError`."""
-    rules = known_rules()
+    rules = _with_settings(known_rules(), choice)
     _strengths(rules, choice.mentioned, f"per-file-ignores of {choice.where}" if choice.where else "per-file-ignores")
     off = _strengths(rules, choice.without, choice.where)
     return tuple(rule for rule in selected(rules, choice.layers) if rule.code not in off)
+
+
+def _with_settings(rules: Sequence[Rule], choice: Choice) -> Sequence[Rule]:
+    """The rules, with what is set of them. Raises `ConfigError`."""
+    names = [each.name for rule in rules for each in rule.settings]
+    for each in choice.given:
+        place = f" ({each.where})" if each.where else ""
+        if each.name not in names:
+            raise ConfigError(f"no rule has a setting {each.name!r}{place}{did_you_mean(each.name, names)}")
+        try:
+            rules = [rule.having(each.name, each.value) for rule in rules]
+        except ValueError as error:
+            raise ConfigError(f"{error}{place}") from error
+    return rules
 
 
 def is_empty(choice: Choice) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from autoaccel import __version__
-from autoaccel.config.selection import ConfigError, Selection, did_you_mean
+from autoaccel.config.selection import ConfigError, Given, Selection, did_you_mean
 from autoaccel.patterns import PatternError, Patterns
 
 FILE_NAMES = ("autoaccel.toml", "pyproject.toml")
@@ -47,6 +47,8 @@ class Settings:
     per_file_ignores: tuple[PerFile, ...] = ()
     extend_per_file_ignores: tuple[PerFile, ...] = ()
     required_version: str | None = None
+    given: tuple[Given, ...] = ()
+    """Settings of rules, each name once, in the order of names."""
     output_format: str | None = None
     cache_dir: Path | None = None
     origins: tuple[Path, ...] = field(default=(), compare=False)
@@ -112,6 +114,10 @@ def layered(base: Settings, table: Mapping[str, object], where: str, folder: Pat
             said[key] = tuple(_per_file(pattern, words, where, folder) for pattern, words in said[key].items())
     if "extend_per_file_ignores" in said:
         said["extend_per_file_ignores"] = base.extend_per_file_ignores + said["extend_per_file_ignores"]
+    if "set" in said:
+        known = {each.name: each for each in base.given}
+        known |= {name: Given(name, value, where) for name, value in said.pop("set").items()}
+        said["given"] = tuple(known[name] for name in sorted(known))
     if "cache_dir" in said:
         said["cache_dir"] = folder / os.path.expanduser(said["cache_dir"])  # noqa: PTH111
     return replace(base, **said)
@@ -157,6 +163,7 @@ _KEYS: dict[str, type] = {
     "required-version": str,
     "respect-gitignore": bool,
     "select": list,
+    "set": dict,
     "tier": str,
 }
 
@@ -231,6 +238,8 @@ def _checked(key: str, value: object, where: str) -> Any:
     expected = _KEYS[key]
     if expected is list:
         return _strings(value, key, where)
+    if key == "set":
+        return _settings_of_rules(value, where)
     if not isinstance(value, expected):
         raise ConfigError(f"{where}: {key} must be {_EXPECTED[expected]}, not {value!r}")
     if isinstance(value, dict):
@@ -241,6 +250,13 @@ def _checked(key: str, value: object, where: str) -> Any:
             f"{where}: {key} must be one of {', '.join(known)}, not {value!r}{did_you_mean(str(value), known)}"
         )
     return value
+
+
+def _settings_of_rules(table: object, where: str) -> dict[str, int | str]:
+    """What they mean, the rules say. Raises `ConfigError`."""
+    if isinstance(table, dict) and all(type(value) in (int, str) for value in table.values()):
+        return table
+    raise ConfigError(f"{where}: set must be a table of names with whole numbers or words, not {table!r}")
 
 
 def _choices(key: str) -> Sequence[str]:

@@ -6,8 +6,8 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from autoaccel import HOME
@@ -23,8 +23,30 @@ _BUILT_IN = "autoaccel_codemods."
 BINDING = ("loader", "transfer", "launch", "compute", "optimizer", "sync", "evaluation", "other")
 """What can bind a script: where `bench` says that the time of its steps goes."""
 
-Check = Callable[["Script"], Iterable[Finding | Skipped]]
+# Of a script and, by their names, of the values of the rule's settings.
+Check = Callable[..., Iterable[Finding | Skipped]]
 CommentCheck = Callable[["Account"], Iterator[Finding | Skipped]]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What users may set of a rule: a whole number that is not below `least`, or one of `choices`."""
+
+    name: str
+    default: int | None = None
+    least: int = 1
+    choices: tuple[str, ...] = ()
+
+    def checked(self, given: object) -> int | str:
+        """The value that is meant. Raises `ValueError`: what it must be."""
+        if self.choices:
+            if isinstance(given, str) and given in self.choices:
+                return given
+            raise ValueError(f"{self.name} must be {' or '.join(self.choices)}, not {given!r}")
+        number = int(given) if isinstance(given, str) and given.isascii() and given.isdecimal() else given
+        if type(number) is int and number >= self.least:
+            return number
+        raise ValueError(f"{self.name} must be a whole number of at least {self.least}, not {given!r}")
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +77,10 @@ class Rule:
     """The command that selects it, where it has one of its own: `distribute`."""
     order: int = field(default=95, kw_only=True)
     """Rules are applied in this order, then by code: an earlier one wins where two want the same code."""
+    settings: tuple[Setting, ...] = field(default=(), kw_only=True)
+    """What `--set NAME=VALUE` sets; the check gets the values by their names."""
+    given: Mapping[str, int | str] = field(default_factory=dict, kw_only=True)
+    """Settings that are not the default's."""
     function: Check | None = field(default=None, kw_only=True)
     comment_function: CommentCheck | None = field(default=None, kw_only=True)
     _words: tuple[str, ...] = field(default=(), init=False, repr=False)
@@ -88,10 +114,20 @@ class Rule:
 
     def run(self, script: Script) -> Iterable[Finding | Skipped]:
         assert self.function or self.comment_function, f"{self.code} has no check"
-        return self.function(script) if self.function else iter(())
+        return self.function(script, **self.values) if self.function else iter(())
 
     def run_on_comments(self, account: Account) -> Iterator[Finding | Skipped]:
         return self.comment_function(account) if self.comment_function else iter(())
+
+    @property
+    def values(self) -> dict[str, int | str | None]:
+        """What its settings are, by their names."""
+        return {each.name: self.given.get(each.name, each.default) for each in self.settings}
+
+    def having(self, name: str, value: object) -> Rule:
+        """The same rule with a setting, if it is one of its own. Raises `ValueError` on a value of no use."""
+        own = {each.name: each.checked(value) for each in self.settings if each.name == name}
+        return replace(self, given={**self.given, **own}) if own else self
 
     @property
     def by_default(self) -> bool:

@@ -13,12 +13,12 @@ from autoaccel.analysis import Script
 from autoaccel.cli.main import cli
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
 from autoaccel.rewriting import registry
-from autoaccel.rewriting.rule import Rule
+from autoaccel.rewriting.rule import Rule, Setting
 
 Run = Callable[..., Result]
 
 FAST = Rule("AA190", "fast-call", Tier.EXACT, (b"slow(",))
-BRAVE = Rule("AA690", "brave-call", Tier.OPT_IN, (b"timid(",))
+BRAVE = Rule("AA690", "brave-call", Tier.OPT_IN, (b"timid(",), settings=(Setting("courage", default=4, least=2),))
 
 
 @FAST.check
@@ -33,10 +33,12 @@ def _fast(script: Script) -> Iterator[Finding | Skipped]:
 
 
 @BRAVE.check
-def _brave(script: Script) -> Iterator[Finding | Skipped]:
+def _brave(script: Script, *, courage: int) -> Iterator[Finding | Skipped]:
     for call in script.find(ast.Call):
         if isinstance(call.func, ast.Name) and call.func.id == "timid":
-            yield BRAVE.finding(call, "more courage", Replace(call.func, Code("brave")))
+            yield BRAVE.finding(
+                call, "more courage", Replace(call.func, Code("brave" if courage == 4 else f"brave{courage}"))
+            )
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -92,6 +93,19 @@ def test_what_is_suppressed_since_is_not_reported(run: Run, script: Path) -> Non
         run("lint", "--ignore", "AA190", "src").exit_code
         == run("lint", "--no-cache", "--ignore", "AA190", "src").exit_code
     )
+
+
+def test_another_setting_of_a_rule_is_another_question(run: Run, script: Path) -> None:
+    script.write_text("x = timid(1)\n")
+    arguments = ("lint", "--output-format", "full", "--select", "AA690", "src")
+    texts = [run(*arguments, *("--set", f"courage={number}") * (number != 4)).stdout for number in (4, 5, 6, 5, 4)]
+    assert [re.findall(r"`(brave\d?)\(1\)`", text) for text in texts] == [
+        ["brave"],
+        ["brave5"],
+        ["brave6"],
+        ["brave5"],
+        ["brave"],
+    ]
 
 
 def test_findings_from_the_cache_are_counted_and_shown_alike(run: Run, script: Path) -> None:

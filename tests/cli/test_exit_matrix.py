@@ -85,6 +85,11 @@ slow.py --config tier=1             | 2 nothing  | 2 nothing        | 2 nothing 
 slow.py --config bad.toml --isolated | 2 nothing | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 2 nothing  | 2 nothing
 slow.py --select AA999              | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 2 nothing  | 2 nothing
 notes --select AA999                | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | ·          | ·
+slow.py --set courage=9             | 1 findings | 0 findings       | 0 nothing | 1 patch        | 1 nothing       | 1 report  | 2 nothing | 0 choice  | 2 nothing | 1 findings | 0 rewritten
+slow.py --set courage=1             | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 2 nothing  | 2 nothing
+slow.py --set curage=9              | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 2 nothing  | 2 nothing
+slow.py --set courage               | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 2 nothing  | 2 nothing
+notes --set curage=9                | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | ·          | ·
 slow.py --tier opt-in               | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 2 nothing  | 2 nothing
 slow.py --frobnicate                | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 2 nothing  | 2 nothing
 slow.py --fail-on exact             | 1 findings | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 1 findings | 2 nothing

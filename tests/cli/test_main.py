@@ -20,29 +20,30 @@ OPTIONS = {
     "rewrite": [
         "--check", "--color", "--config", "--diff", "--exclude", "--extend-exclude", "--extend-select",
         "--force-exclude", "--help", "--ignore", "--interactive", "--isolated", "--jobs", "--no-force-exclude",
-        "--no-respect-gitignore", "--output", "--quiet", "--respect-gitignore", "--select", "--show-settings",
-        "--stdin-filename", "--tier", "--vendor", "--verbose", "--verified", "-h", "-i", "-j", "-o", "-q", "-v",
+        "--no-respect-gitignore", "--output", "--quiet", "--respect-gitignore", "--select", "--set",
+        "--show-settings", "--stdin-filename", "--tier", "--vendor", "--verbose", "--verified", "-h", "-i", "-j",
+        "-o", "-q", "-v",
     ],
     "lint": [
         "--add-ignore", "--cache-dir", "--color", "--config", "--exclude", "--exit-zero", "--extend-exclude",
         "--extend-select", "--fail-on", "--force-exclude", "--help", "--ignore", "--isolated", "--jobs", "--no-cache",
         "--no-force-exclude", "--no-respect-gitignore", "--output-file", "--output-format", "--quiet",
-        "--respect-gitignore", "--select", "--show-settings", "--statistics", "--stdin-filename", "--tier", "--verbose",
-        "-h", "-j", "-q", "-v",
+        "--respect-gitignore", "--select", "--set", "--show-settings", "--statistics", "--stdin-filename", "--tier",
+        "--verbose", "-h", "-j", "-q", "-v",
     ],
     "verify": [
         "--against", "--color", "--config", "--extend-select", "--help", "--ignore", "--isolated", "--json", "--python",
-        "--quiet", "--ranks", "--scratch", "--seeds", "--select", "--stderr", "--steps", "--tier", "--timeout",
+         "--quiet", "--ranks", "--scratch", "--seeds", "--select", "--set", "--stderr", "--steps", "--tier", "--timeout",
         "--verbose", "-h", "-m", "-q", "-v",
     ],
     "run": [
-        "--color", "--config", "--extend-select", "--help", "--ignore", "--isolated", "--quiet", "--select", "--tier",
-        "--verbose", "-h", "-m", "-q", "-v",
+        "--color", "--config", "--extend-select", "--help", "--ignore", "--isolated", "--quiet", "--select", "--set",
+        "--tier", "--verbose", "-h", "-m", "-q", "-v",
     ],
     "bench": [
         "--ablate", "--color", "--config", "--extend-select", "--help", "--html", "--ignore", "--isolated", "--json",
-        "--python", "--quiet", "--scratch", "--select", "--steps", "--tier", "--time", "--timeout", "--verbose", "-h",
-        "-m", "-q", "-v",
+        "--python", "--quiet", "--scratch", "--select", "--set", "--steps", "--tier", "--time", "--timeout",
+        "--verbose", "-h", "-m", "-q", "-v",
     ],
     "distribute": [
         "--color", "--config", "--diff", "--help", "--isolated", "--quiet", "--shard", "--verbose", "-h", "-q", "-v",
@@ -50,14 +51,15 @@ OPTIONS = {
     "undo": ["--color", "--help", "--list", "--quiet", "--verbose", "-h", "-q", "-v"],
     "tune": [
         "--batch", "--color", "--config", "--diff", "--extend-select", "--help", "--ignore", "--isolated", "--python",
-        "--quiet", "--scratch", "--select", "--tier", "--time", "--timeout", "--verbose", "-h", "-m", "-q", "-v",
+        "--quiet", "--scratch", "--select", "--set", "--tier", "--time", "--timeout", "--verbose", "-h", "-m", "-q",
+        "-v",
     ],
     "doctor": [
         "--color", "--data", "--help", "--json", "--python", "--quiet", "--root", "--verbose", "-h", "-q", "-v",
     ],
     "server": [
-        "--color", "--config", "--extend-select", "--help", "--ignore", "--isolated", "--quiet", "--select", "--tier",
-        "--verbose", "-h", "-q", "-v",
+        "--color", "--config", "--extend-select", "--help", "--ignore", "--isolated", "--quiet", "--select", "--set",
+        "--tier", "--verbose", "-h", "-q", "-v",
     ],
     "mcp": ["--allow-run", "--allow-write", "--help", "-h"],
     "rule": ["--help", "--output-format", "-h"],

@@ -197,6 +197,44 @@ def test_a_choice_of_no_rules_is_no_silence(
     assert (result.exit_code == 0) == (silent or "--add-ignore" in command)
 
 
+def test_settings_of_rules(run: Run, folder: Path) -> None:
+    """The command line over the file, name by name; it is said where it would change nothing."""
+    (folder / "train.py").write_text(TIMID)
+    (folder / "autoaccel.toml").write_text('extend-select = ["AA690"]\nset = {courage = 5}\n')
+    brave = TIMID.replace("timid", "brave")
+    for options, expected in (
+        ((), brave.replace("brave", "brave5")),
+        (("--set", "courage=6"), brave.replace("brave", "brave6")),
+        (("--set", "courage=6", "--set", "courage = 7"), brave.replace("brave", "brave7")),
+        (("--isolated", "--select", "AA690"), brave),
+    ):
+        assert run("rewrite", "-", *options, input=TIMID).stdout == expected
+        assert "brave" in run("lint", "train.py", *options).stdout
+    assert tomllib.loads(run("lint", "--show-settings", "train.py", "--set", "courage=9").stdout)["set"] == {
+        "courage": 9
+    }
+    shown = run("lint", "--show-settings", "train.py", "--isolated", "--select", "AA690").stdout
+    assert tomllib.loads(shown)["set"] == {"courage": 4}
+    vain = run("lint", "train.py", "--isolated", "--set", "courage=9")
+    assert "warning: --set courage sets something of AA690 brave-call, which is not selected\n" in vain.stderr
+    assert vain.exit_code == 0
+    for wrong, message in {
+        "courage": "'courage' is not NAME=VALUE",
+        "=4": "'=4' is not NAME=VALUE",
+        "courage=": "'courage=' is not NAME=VALUE",
+        "courage=x": "error: courage must be a whole number of at least 2, not 'x'\n",
+        "curage=4": "error: no rule has a setting 'curage'; did you mean 'courage'?\n",
+    }.items():
+        result = run("lint", "train.py", "--set", wrong)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert message in result.stderr
+    (folder / "autoaccel.toml").write_text("set = {courage = 1}\n")
+    result = run("rewrite", "train.py")
+    place = folder / "autoaccel.toml"
+    assert result.stderr == f"error: courage must be a whole number of at least 2, not 1 ({place})\n"
+    assert (folder / "train.py").read_text() == TIMID
+
+
 INEXACT = "warning: no selected rule is as exact as tier exact (AA290 numerics); what is less exact is left alone\n"
 
 

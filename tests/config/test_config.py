@@ -9,19 +9,25 @@ import pytest
 
 from autoaccel import __version__
 from autoaccel.config import ConfigError, Configuration, configure, settings
-from autoaccel.config.selection import Selection, rule_named, selected
+from autoaccel.config.selection import Given, Selection, rule_named, selected
 from autoaccel.config.settings import EXCLUDE, PerFile, Settings, read
 from autoaccel.edits import Tier
 from autoaccel.patterns import Patterns
 from autoaccel.rewriting import registry
-from autoaccel.rewriting.rule import Rule
+from autoaccel.rewriting.rule import Rule, Setting
 
 RULES = [
     Rule("AA101", "create-on-device", Tier.EXACT, ()),
     Rule("AA102", "as-tensor", Tier.EXACT, ()),
     Rule("AA201", "loader-workers", Tier.EQUIVALENT, ()),
     Rule("AA403", "captured-step", Tier.EXACT, (), on_request=True),
-    Rule("AA605", "early-stopping", Tier.OPT_IN, ()),
+    Rule(
+        "AA605",
+        "early-stopping",
+        Tier.OPT_IN,
+        (),
+        settings=(Setting("patience", default=5, least=2), Setting("direction", choices=("min", "max"))),
+    ),
 ]
 
 
@@ -101,6 +107,7 @@ def test_file_is_read(tmp_path: Path) -> None:
         '[tool.autoaccel]\nselect = ["AA1"]\nextend-select = ["AA201"]\ntier = "exact"\nextend-exclude = ["old/"]\n'
         'respect-gitignore = false\nforce-exclude = true\noutput-format = "concise"\ncache-dir = "out/cache"\n'
         'per-file-ignores = { "tests/" = ["AA1"] }\nrequired-version = ">=0.0.1"\n'
+        "[tool.autoaccel.set]\npatience = 3\naccumulate = 4\n"
     )
     found = settings(tmp_path)
     assert found == Settings(
@@ -113,6 +120,7 @@ def test_file_is_read(tmp_path: Path) -> None:
         cache_dir=tmp_path / "out/cache",
         per_file_ignores=(PerFile(here(tmp_path, "tests/"), False, ("AA1",)),),
         required_version=">=0.0.1",
+        given=(Given("accumulate", 4), Given("patience", 3)),
     )
     assert found.origin == path
     assert Configuration(found).scope_of(str(tmp_path)).exclude == (here(tmp_path, *EXCLUDE), here(tmp_path, "old/"))
@@ -147,6 +155,11 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
         pytest.param('required-version = "latest"', "required-version must be a version or a specifier", id="version"),
         pytest.param('required-version = ">=99"', f"autoaccel >=99 is required, this is {__version__}", id="newer"),
         pytest.param('required-version = "99"\nnew-key = 1', "autoaccel 99 is required", id="newer file"),
+        pytest.param("set = 4", "set must be a table of names with whole numbers or words, not 4", id="no table"),
+        pytest.param(
+            "set = {patience = true}", "set must be a table of names with whole numbers", id="true is no number"
+        ),
+        pytest.param("set = {early-stopping.patience = 3}", "set must be a table of names with", id="deep settings"),
         pytest.param('extend = "none.toml"', "extend: no such file: ", id="nothing to extend"),
         pytest.param('extend = "autoaccel.toml"', "circular extend", id="circle"),
         pytest.param('tier = "exacct"', "tier must be one of exact, equivalent, numerics", id="tier"),
@@ -268,6 +281,49 @@ def test_rules_for_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert chosen.rules_for(tmp_path / "b.py") == chosen.rules
     again = pickle.loads(pickle.dumps(chosen))
     assert again.choice_for(tmp_path / "a.py") == chosen.choice_for(tmp_path / "a.py")
+
+
+def test_settings_of_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name by name, the later word wins; caches and other processes know of them by the choice."""
+    monkeypatch.setattr(registry, "rules", lambda: tuple(RULES))
+    (tmp_path / "base.toml").write_text("set = {patience = 3}")
+    (tmp_path / "autoaccel.toml").write_text('extend = "base.toml"\nselect = ["AA605"]\nset = {direction = "max"}')
+    asked = [{}, {"set": {"patience": "7"}}, {"set": {"patience": "7", "direction": "min"}}]
+    chosen = [configure(tmp_path, overrides=each) for each in asked]
+    assert [each.rules[0].values for each in chosen] == [
+        {"patience": 3, "direction": "max"},
+        {"patience": 7, "direction": "max"},
+        {"patience": 7, "direction": "min"},
+    ]
+    choices = [each.choice_for(tmp_path / "a.py") for each in chosen]
+    assert len({repr(each) for each in choices}) == len(set(choices)) == 3
+    again = pickle.loads(pickle.dumps(chosen[1]))
+    assert again.choice_for(tmp_path / "a.py") == choices[1]
+    assert RULES[-1].values == {"patience": 5, "direction": None}
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"patince": "3"}, "no rule has a setting 'patince'; did you mean 'patience'?"),
+        ({"frobnicate": "3"}, "no rule has a setting 'frobnicate'"),
+        ({"patience": "1"}, "patience must be a whole number of at least 2, not '1'"),
+        ({"patience": "-3"}, "patience must be a whole number of at least 2, not '-3'"),
+        ({"patience": "3.0"}, "patience must be a whole number of at least 2, not '3.0'"),
+        ({"patience": "\u0663"}, "patience must be a whole number of at least 2, not '\u0663'"),
+        ({"patience": "many"}, "patience must be a whole number of at least 2, not 'many'"),
+        ({"direction": "up"}, "direction must be min or max, not 'up'"),
+        ({"direction": 1}, "direction must be min or max, not 1"),
+    ],
+)
+def test_settings_of_no_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, object], message: str
+) -> None:
+    """Whether or not the rule is selected."""
+    monkeypatch.setattr(registry, "rules", lambda: tuple(RULES))
+    with pytest.raises(ConfigError) as caught:
+        configure(tmp_path, overrides={"set": given}).rules_for(tmp_path / "a.py")
+    assert str(caught.value) == message
 
 
 def test_unknown_rule_in_per_file_ignores_is_said_of_every_file(
