@@ -14,6 +14,7 @@ script.
     in_memory          `in_memory`: batches of data in memory, looked up whole; `prefetch` uses it as well
     running_total      `total` and `item`: sums that are kept on the device until they are read
     distributed        `device`, `distribute`, `save`, `first`, `path`, `agreed`: the same by several processes
+    best_epoch         `early_stopping`: when to end a loop over epochs, and the weights of its best epoch
     optim              `optimizer`: all parameters updated in one kernel, where that is faster
     memory_layout      `channels_last`: pictures in memory pixel by pixel, where that is faster
     backends           `matmul_precision` and `cudnn_benchmark`: settings for CUDA, where they are faster
@@ -30,6 +31,7 @@ script.
 from .amp.autocast import autocast
 from .amp.grad_scaler import grad_scaler
 from .backends.switches import cudnn_benchmark, matmul_precision
+from .best_epoch import early_stopping
 from .compile.in_place_compile import compile  # noqa: A004 - scripts say accel.compile
 from .distributed import agreed, device, distribute, first, path, save
 from .in_memory.whole_batches import in_memory
@@ -50,6 +52,7 @@ __all__ = [
     "decisions",
     "device",
     "distribute",
+    "early_stopping",
     "first",
     "grad_scaler",
     "in_memory",

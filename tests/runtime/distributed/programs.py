@@ -112,6 +112,12 @@ def verbs() -> None:
         with accel.first():
             accel.save({}, "in_the_block.pth")
     found["seen after the block"] = len(Path("order").read_text().split())
+    stopper, figures = (
+        accel.early_stopping(model, patience=2),
+        [3.0, 2.0, 4.0, 5.0] if rank() == 0 else [1.0, 2.0, 3.0, 4.0],
+    )
+    found["stopped"] = [stopper(figure) for figure in figures]
+    stopper.restore()
     found["agreed"] = [accel.agreed(rank() == 0), accel.agreed([rank()] if rank() else [])]
     with mock.patch.object(torch, "save", _noting(torch.save)):
         accel.save(model.state_dict(), "net.pth")

@@ -170,6 +170,7 @@ def test_a_planted_fault_shows(runs: Path) -> None:
 def test_under_one_process_the_verbs_do_nothing(runs: Path) -> None:
     seen = found(runs / "verbs 1")
     assert seen["device"] and seen["same object"] and seen["agreed"] == [True, []]
+    assert seen["stopped"] == [False, False, False, True]
     assert (runs / "verbs 1" / "out.0").read_text() == "one line\nof a child\n"
 
 
@@ -181,6 +182,7 @@ def test_the_verbs_on_several_ranks(runs: Path) -> None:
     seen = ranks[0]
     assert all(seen[name] is True for name in ("device", "same object", "keys", "saved"))
     assert seen["name"] == "cpu" and seen["agreed"] == [True, False] and seen["total"] == 1
+    assert seen["stopped"] == [False, False, False, True]  # as the first rank's figures ask for
     assert seen["workers"] == [1, False] and found(runs / "verbs 1")["workers"] == [1, True]
     assert seen["compiled"] == [False, False] and found(runs / "verbs 1")["compiled"] == [True, True]
     assert sorted(value for batch in seen["from workers"] for value in batch) == list(map(float, range(10)))
