@@ -11,16 +11,18 @@ import functools
 import itertools
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.optim import Optimizer
+from torch.utils import data
 from torch.utils.data import dataloader
 
 from autoaccel import runtime
 from autoaccel.measure.observing.hooks import replacing
+from autoaccel.measure.observing.loaders import KeptGenerators, fetchers
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.randomness import host_streams
 from autoaccel.measure.observing.training import BACKWARD_IN_AUTOCAST, STEP_IN_AUTOCAST
@@ -188,7 +190,28 @@ def _begin(own: Callable[[int], object] | None, noted: Path, number: int, worker
     """In a worker, before its first sample."""
     if own is not None:
         own(worker)
-    lines = [f"{number} {stream} {state}\n" for stream, state in host_streams().items()]
+    _note(noted, number, host_streams())
+    info = data.get_worker_info()
+    kept = KeptGenerators(getattr(info, "dataset", None))
+    begun = kept.streams()
+    for owner in fetchers() if begun else ():
+
+        @replacing(owner, "fetch")
+        def fetch(plain: Callable[[Any, Any], Any], fetcher: Any, indices: Any) -> Any:
+            batch = plain(fetcher, indices)
+            now = kept.streams()
+            # only those that samples draw from: another one may be alike in all workers
+            _note(
+                noted,
+                number,
+                {stream: begun.pop(stream) for stream in now if begun.get(stream, now[stream]) != now[stream]},
+            )
+            return batch
+
+
+def _note(noted: Path, number: int, streams: Mapping[str, str]) -> None:
+    """Where streams of a worker stood when it began."""
+    lines = [f"{number} {stream} {state}\n" for stream, state in streams.items()]
     with contextlib.suppress(OSError), noted.open("a", encoding="utf-8") as file:
         file.write("".join(lines))
 

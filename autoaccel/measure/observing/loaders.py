@@ -158,11 +158,16 @@ def scale_batches(scale: int) -> None:
 
 def watch_fetches() -> None:
     """Watch every fetch from now on."""
+    for owner in fetchers():
+        replacing(owner, "fetch")(_watched)
+
+
+def fetchers() -> tuple[type, ...]:
+    """What fetches for the iterators of loaders."""
     # not a cost of a script that does without the runtime
     from autoaccel.runtime.in_memory.batch_fetcher import WholeBatchFetcher
 
-    for owner in (_utils.fetch._MapDatasetFetcher, _utils.fetch._IterableDatasetFetcher, WholeBatchFetcher):  # noqa: SLF001
-        replacing(owner, "fetch")(_watched)
+    return (_utils.fetch._MapDatasetFetcher, _utils.fetch._IterableDatasetFetcher, WholeBatchFetcher)  # noqa: SLF001
 
 
 def drawn(batches: object) -> tuple[str, ...]:
@@ -172,9 +177,27 @@ def drawn(batches: object) -> tuple[str, ...]:
 
 
 def _watched(fetch: Callable[[Any, Any], Any], fetcher: Any, indices: Any) -> Any:
-    before = host_streams()
+    kept = vars(fetcher).get("kept")
+    if kept is None:
+        kept = fetcher.kept = KeptGenerators(fetcher.dataset)
+    before = host_streams() | kept.streams()
     batch = fetch(fetcher, indices)
-    changed = {name for name, state in host_streams().items() if before.get(name, state) != state}
+    changed = {name for name, state in (host_streams() | kept.streams()).items() if before.get(name, state) != state}
     if changed:
         fetcher.drawn = getattr(fetcher, "drawn", set()) | changed
     return batch
+
+
+class KeptGenerators:
+    """The generators that a dataset keeps for itself."""
+
+    def __init__(self, dataset: object) -> None:
+        from autoaccel.runtime.loading.worker_seeds import kept_generators, state_of
+
+        self._found, _ = kept_generators(dataset)
+        self._state_of = state_of
+
+    def streams(self) -> dict[str, str]:
+        """Where they stand."""
+        numbered = enumerate(self._found, 1)
+        return {f"generator {number} of the dataset": digest_of(self._state_of(each)) for number, each in numbered}

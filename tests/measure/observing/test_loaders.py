@@ -127,6 +127,41 @@ def test_folders_of_workers_are_not_left_behind(observe: Observe) -> None:
     assert not worker.exists()
 
 
+@pytest.mark.parametrize(
+    ("sample", "draws"),
+    [
+        ("0", ()),
+        ("torch.rand(())", ("torch",)),
+        ("self.rng.random()", ("generator 2 of the dataset",)),
+        ("self.steady.random() * 0 + torch.rand(())", ("generator 1 of the dataset", "torch")),
+    ],
+)
+def test_what_datasets_draw_from(observe: Observe, sample: str, draws: tuple[str, ...]) -> None:
+    """Their own generators, too: in workers they draw other numbers."""
+    record = observe(
+        f"""
+import random
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Numbers(Dataset):
+    def __init__(self):
+        self.steady, self.rng = random.Random(0), random.Random(0)
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return {sample}
+
+w = torch.zeros(1, requires_grad=True)
+for batch in DataLoader(Numbers()):
+    (w * batch.sum()).backward()
+"""
+    )
+    assert [each.draws for each in record.passes] == [draws]
+
+
 def test_batches_may_be_the_steps(observe: Observe) -> None:
     text = LOADERS + "for _ in range(2):\n    for batch in DataLoader(Numbers(), batch_size=4):\n        pass\n"
     assert observe(text).steps == 0

@@ -626,6 +626,32 @@ def test_workers_that_draw_the_same_are_marked(
     assert marks_of(observation) == marked
 
 
+class ShakenByItself(Dataset[torch.Tensor]):
+    """It keeps two generators, and draws from one of them."""
+
+    def __init__(self) -> None:
+        self.unused, self.rng = random.Random(0), np.random.default_rng(0)
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.tensor(index + self.rng.random())
+
+
+@pytest.mark.parametrize(
+    ("seed", "marked"), [(None, {invariants.WORKERS_ALIKE: 1}), (accel.seed_worker, {})], ids=["none", "seeded"]
+)
+def test_workers_whose_dataset_draws_the_same_are_marked(
+    rehearse: Callable[..., Observation], seed: Callable[[int], None] | None, marked: dict[str, int]
+) -> None:
+    observation = rehearse(WORKERS)
+    loader = DataLoader(ShakenByItself(), batch_size=2, num_workers=accel.num_workers(), worker_init_fn=seed)
+    for _ in range(2):
+        assert len(list(loader)) == 4
+    assert marks_of(observation) == marked
+
+
 def test_how_the_script_seeds_its_own_workers_is_its_own_affair(rehearse: Callable[..., Observation]) -> None:
     observation = rehearse(WORKERS)
     assert len(list(DataLoader(Shaken(), batch_size=2, num_workers=2, worker_init_fn=_alike))) == 4
