@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 ITEM_METHODS = ("__getitem__", "__getitems__", "__iter__")
 _GENERATORS = frozenset(
-    """numpy.random.default_rng numpy.random.RandomState numpy.random.Generator random.Random random.SystemRandom
-    torch.Generator""".split()
+    """numpy.random.default_rng numpy.random.RandomState numpy.random.Generator random.Random
+    torch.Generator torch.quasirandom.SobolEngine scipy.stats.qmc.Sobol scipy.stats.qmc.Halton
+    scipy.stats.qmc.LatinHypercube scipy.stats.qmc.PoissonDisk""".split()
 )
 _OPENERS = frozenset(
     """h5py.File lmdb.open lmdb.Environment sqlite3.connect zipfile.ZipFile tarfile.open tables.open_file
@@ -247,21 +248,26 @@ def item_methods(cls: ClassRef) -> list[tuple[Script, ast.FunctionDef]]:
 
 def keeps_generator(cls: ClassRef) -> bool:
     """Whether samples draw from a random generator that workers would each repeat from the same state."""
-    for file, method in item_methods(cls):
-        for node in breadth_first(method):
-            if isinstance(node, ast.Attribute) and _is_own(file, node, method):
-                bindings = [b for each in lineage(cls) for b in class_info(each).attributes.get(node.attr, ())]
-                expressions = [(file, value) for value, _ in bindings if isinstance(value, ast.expr)]
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-                outer = [
-                    each for each in file.definitions(node) if each.scope.node is not method and each.value is not None
-                ]
-                expressions = [(file, each.value) for each in outer if each.value is not None]
-            else:
-                continue
-            if any(_makes_generator(owner, expression) for owner, expression in expressions):
-                return True
-    return False
+    return any(True for file, method in item_methods(cls) for _ in generator_reads(file, method, cls))
+
+
+def generator_reads(script: Script, function: ast.AST, cls: ClassRef | None = None) -> Iterator[ast.expr]:
+    """Where a function reads a random generator that is there before it is called: an attribute of its own object, of
+    which `cls` is the class, or an outer name."""
+    for node in breadth_first(function):
+        expressions: list[tuple[Script, ast.expr]] = []
+        if isinstance(node, ast.Attribute) and cls is not None and _is_own(script, node, function):
+            for base in lineage(cls):
+                for binding, _ in class_info(base).attributes.get(node.attr, ()):
+                    value = binding if isinstance(binding, ast.expr) else binding.value  # of the class itself
+                    expressions += [(base.script, value)] if value is not None else []
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            for each in script.definitions(node):
+                if each.value is not None and (each.how == "param" or not script.inside(each.scope.node, function)):
+                    expressions.append((script, each.value))
+        if any(_makes_generator(owner, expression) for owner, expression in expressions):
+            assert isinstance(node, ast.expr)
+            yield node
 
 
 def _makes_generator(script: Script, expression: ast.expr) -> bool:
@@ -315,9 +321,9 @@ def _is_outer(script: Script, name: ast.Name, method: ast.FunctionDef) -> bool:
     )
 
 
-def _is_own(script: Script, target: ast.AST, method: ast.FunctionDef) -> bool:
+def _is_own(script: Script, target: ast.AST, method: ast.AST) -> bool:
     """Whether an expression is an attribute of the method's `self`, or an item of one."""
-    if not isinstance(script.parent(method), ast.ClassDef):
+    if not isinstance(method, ast.FunctionDef) or not isinstance(script.parent(method), ast.ClassDef):
         return False
     while isinstance(target, ast.Subscript | ast.Attribute):
         if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):

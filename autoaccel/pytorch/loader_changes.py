@@ -102,14 +102,24 @@ class LoaderState:
         beside = partial(self._runs_beside_any, draws)
         return self.resources.problem(beside, in_workers=in_workers)
 
+    @cached_property
+    def generator_reads(self) -> tuple[tuple[Script, ast.expr], ...]:
+        """Where samples draw from a generator that is still there for the next one: of a dataset, a transform, the
+        program."""
+        given = self.made.settings.get("dataset")
+        found: dict[ast.expr, Script] = {}
+        for value in self.script.values(given) if given is not None else ():
+            for file, method in datasets.item_methods(value.cls) if value.cls is not None else ():
+                found |= dict.fromkeys(datasets.generator_reads(file, method, value.cls), file)
+        for function, file in self.inputs.code.items():  # of datasets inside of others too: `Subset(data, rows)`
+            cls = file.parent(function)
+            ref = file.class_ref(cls) if isinstance(cls, ast.ClassDef) else None
+            found |= dict.fromkeys(datasets.generator_reads(file, function, ref), file)
+        return tuple((file, each) for each, file in found.items())
+
     def draws_on(self) -> bool:
         """Whether samples draw from a generator that a dataset keeps, which goes on from one pass to the next."""
-        given = self.made.settings.get("dataset")
-        classes = [value.cls for value in (self.script.values(given) if given is not None else ())]
-        for function, file in self.inputs.code.items():  # of datasets inside of others: `Subset(data, rows)`
-            if isinstance(cls := file.parent(function), ast.ClassDef):
-                classes.append(file.class_ref(cls))
-        return any(each is not None and datasets.keeps_generator(each) for each in dict.fromkeys(classes))
+        return bool(self.generator_reads)
 
     def trained(self) -> str | None:
         """Why a batch may be part of a graph, or of what an optimizer changes."""
@@ -149,12 +159,19 @@ class LoaderState:
             )
         )
 
-    def changed_after(self, script: Script, call: ast.Call) -> bool:
-        """Whether anything is changed once the loader was made."""
+    def changed_after(self, script: Script, call: ast.Call, *, seeded: bool = False) -> bool:
+        """Whether anything is changed once the loader was made; `seeded` but for what samples draw from."""
         return any(
             ((file is script and file.function(node) is file.function(call)) or not self._is_local_binding(file, node))
             and runs_after(file, node, script, call)
             for file, node in (*self.changes, *self.resources.environment_changes)
+            if not (seeded and self._is_draw(file, node))
+        )
+
+    def _is_draw(self, file: Script, node: ast.AST) -> bool:
+        """`self.rng.normal()`, where a sample is made"""
+        return file.function(node) in self.inputs.code and any(
+            file is where and file.inside(read, node) for where, read in self.generator_reads
         )
 
 

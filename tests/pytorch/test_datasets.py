@@ -10,6 +10,7 @@ from autoaccel.pytorch import datasets
 from autoaccel.pytorch.loader_calls import loader_calls
 
 IMPORTS = """\
+import random
 import h5py
 import numpy as np
 import torch
@@ -41,6 +42,14 @@ def own_class(init: str, item: str) -> ClassRef:
         ("rng = np.random.default_rng(0); self.x = rng.normal(size=9)", "return self.x[i]", False),
         ("self.rng = np.random.default_rng(0); self.x = self.rng.normal(size=9)", "return self.x[i]", False),
         ("pass", "return np.random.default_rng(i).normal()", False),
+        ("pass\n    rng = np.random.default_rng(0)", "return self.rng.normal()", True),
+        (
+            "pass\n    def draw(self, rng=np.random.default_rng(0)):\n        return rng.random()",
+            "return self.draw()",
+            True,
+        ),
+        ("self.engine = torch.quasirandom.SobolEngine(2)", "return self.engine.draw(1)", True),
+        ("self.rng = random.SystemRandom()", "return self.rng.random()", False),
     ],
 )
 def test_keeps_generator(init: str, item: str, kept: bool) -> None:

@@ -1,4 +1,4 @@
-"""`accel.prefetch`, `accel.num_workers` and `accel.pin_memory`: batches before the loop asks for them.
+"""`accel.prefetch`, `accel.num_workers`, `accel.pin_memory`, `accel.seed_worker`: batches before they are asked for.
 
 Modules:
     prefetcher          batches under way to the device before the loop asks
@@ -10,6 +10,7 @@ Modules:
     loader_statistics   what is known of a loader: fetches, steps, decisions
     worker_count        how many workers pay off: arithmetic
     background_fetch    a thread that fetches one batch ahead
+    worker_seeds        the generators that a dataset keeps, seeded in each worker
     torch_iterators     torch's own iterators, made in another way
     glibc_malloc        memory that a step frees is kept for the next one, where the CPU trains
 """
