@@ -33,7 +33,7 @@ OPTIONS = {
     ],
     "verify": [
         "--against", "--color", "--config", "--extend-select", "--help", "--ignore", "--isolated", "--json", "--python",
-         "--quiet", "--ranks", "--scratch", "--seeds", "--select", "--set", "--stderr", "--steps", "--tier", "--timeout",
+        "--quiet", "--ranks", "--scratch", "--seeds", "--select", "--set", "--stderr", "--steps", "--tier", "--timeout",
         "--verbose", "-h", "-m", "-q", "-v",
     ],
     "run": [
