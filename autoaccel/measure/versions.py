@@ -276,6 +276,7 @@ class _HunkWords:
         old, new = ([line for each in pieces for line in each.old], [line for each in pieces for line in each.new])
         self._old, self._new = _words(old), _words(new)
         self._unbound, self._bound = _bound(old) - _bound(new), _bound(new) - _bound(old)
+        self._gone, self._come = _statements_in(old) - _statements_in(new), _statements_in(new) - _statements_in(old)
         signatures = [{line.strip() for line in side if _SIGNATURE.search(line)} for side in (old, new)]
         self._signatures = {found[1] for line in signatures[0] ^ signatures[1] if (found := _SIGNATURE.search(line))}
 
@@ -284,11 +285,18 @@ class _HunkWords:
         uses = not (self._new - self._old).isdisjoint(other._bound)
         takes_away = not self._unbound.isdisjoint(other._old - other._new)
         calls = not other._signatures.isdisjoint(self._new) or not self._signatures.isdisjoint(other._new)
-        return uses or takes_away or calls
+        moved = not self._gone.isdisjoint(other._come) or not self._come.isdisjoint(other._gone)
+        return uses or takes_away or calls or moved
 
 
 def _words(lines: Iterable[str]) -> set[str]:
     return {word for line in lines for word in _WORD.findall(line.partition("#")[0])}
+
+
+def _statements_in(lines: Iterable[str]) -> set[str]:
+    """Lines that do something, wherever they stand: what is gone here and has come there was moved."""
+    stripped = (line.partition("#")[0].strip() for line in lines)
+    return {each for each in stripped if "(" in each or "=" in each}
 
 
 def _bound(lines: Iterable[str]) -> set[str]:

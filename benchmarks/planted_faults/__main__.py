@@ -69,6 +69,9 @@ def _told(verdict: judging.Verdict) -> str:
 
 def shown(fault: Fault) -> str:
     """What the fault does to the rewritten file, as a diff."""
+    if fault.by_hand[0]:
+        before, after = fault.path.read_text(encoding="utf-8"), fault.other_version
+        return "".join(difflib.unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True)))
     folder = fault.path.parent
     rules = distributing(folder).rules if fault.ranks else registry.rules()
     paths = tuple(sorted(folder.glob("*.py"))) if fault.file else (fault.path,)

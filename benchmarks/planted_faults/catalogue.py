@@ -7,11 +7,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.planted_faults.planting import Planted, Scene
+from benchmarks.planted_faults.planting import Planted, Scene, UnplantableError
 
 HERE = Path(__file__).resolve().parent
 FIXTURES = HERE.parents[1] / "fixtures" / "scripts"
-_MODULES = ("autocasting", "tensors", "loading", "compiling", "gradients", "introduction", "training_together")
+_MODULES = (
+    "autocasting",
+    "tensors",
+    "loading",
+    "compiling",
+    "gradients",
+    "introduction",
+    "training_together",
+    "by_hand",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +41,26 @@ class Fault:
     """By how many processes the script runs that `distribute` makes; 0: it is what `rewrite` makes, by one."""
     unseen: str = ""
     """Why this cannot show on a CPU, whatever is rehearsed; such a fault is counted as missed."""
+    by_hand: tuple[str, str] = ("", "")
+    """Text of the script and what stands in its place in a version that somebody wrote: for `--against`."""
+    style: tuple[tuple[str, str], ...] = ()
+    """What else is written otherwise in that version, and right."""
 
     @property
     def path(self) -> Path:
         """The script."""
         own = HERE / "scripts" / f"{self.script}.py"
         return own if own.exists() else FIXTURES / f"{self.script}.py"
+
+    @property
+    def other_version(self) -> str:
+        """The script as somebody wrote it by hand. Raises `UnplantableError`."""
+        text = self.path.read_text(encoding="utf-8")
+        for old, new in (self.by_hand, *self.style):
+            if old not in text:
+                raise UnplantableError(f"nothing reads {old!r}")
+            text = text.replace(old, new)
+        return text
 
     @property
     def planted_in(self) -> Path:
@@ -65,6 +88,16 @@ def fault(
         return plant
 
     return enter
+
+
+def slip(name: str, script: str, wrong: str, by_hand: tuple[str, str], style: tuple[tuple[str, str], ...] = ()) -> None:
+    """Enter a version that somebody wrote by hand: what is wrong in it, and what is right in another style."""
+    assert name not in _FAULTS, name
+    _FAULTS[name] = Fault(name, script, wrong, _as_it_is, by_hand=by_hand, style=style)
+
+
+def _as_it_is(_: Scene) -> Planted:
+    raise UnplantableError("it is a version of its own")
 
 
 def faults(only: tuple[str, ...] = ()) -> Iterator[Fault]:

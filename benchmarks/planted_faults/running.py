@@ -15,7 +15,7 @@ from pathlib import Path
 from autoaccel.config import Configuration, configure
 from autoaccel.config.settings import Settings
 from autoaccel.edits import Finding
-from autoaccel.measure import changes, distributed_changes, scratch
+from autoaccel.measure import changes, distributed_changes, scratch, versions
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import RunRecord
 from autoaccel.measure.verifying import several_ranks
@@ -64,6 +64,8 @@ def judged(
     fault: Fault, runner: Runner, limits: Limits | None = None, launcher: RanksRunner | None = None
 ) -> judging.Verdict:
     """Verify a copy of the fault's script with the fault in it. `launcher` is for faults of several ranks."""
+    if fault.by_hand[0]:
+        return _judged_by_hand(fault, runner, limits)
     plantation = _Plantation(fault)
     began = time.monotonic()
     with copied(fault.path) as script:
@@ -83,11 +85,45 @@ def judged(
     return _verdict(fault, plantation.wrong, answer, seconds)
 
 
+def _judged_by_hand(fault: Fault, runner: Runner, limits: Limits | None) -> judging.Verdict:
+    """Hold a version by hand against a copy of the fault's script: `autoaccel verify --against`."""
+    before = fault.path.read_text(encoding="utf-8").partition(fault.by_hand[0])[0]
+    began = time.monotonic()
+    with copied(fault.path) as script:
+        folder = script.parent.resolve()
+        other = folder / "other.py"
+        other.write_text(fault.other_version, encoding="utf-8")
+        with scratch.copy(folder, folder) as copy:
+
+            def run(asked: Request, environment: Mapping[str, str]) -> RunRecord:
+                copy.restore()
+                return copy.record(runner(copy.request(asked), environment, copy.folder))
+
+            between = functools.partial(versions.between, text_of=versions.in_file(script, other), name=other.name)
+            request = Request(
+                script.name, fault.arguments, root=str(folder), by_kind=True, samples=True, protected=(str(folder),)
+            )
+            answer: Verification | str
+            try:
+                answer, found = verify(request, between, run, limits=limits, against=other.name)
+                hunks = [each for each in found if isinstance(each, versions.Hunk)]
+            except (CannotVerifyError, AssertionError) as error:
+                answer, hunks = f"no answer: {error}", []
+    first = before.count("\n")
+    last = first + fault.by_hand[0].count("\n")
+    overlapping = (each for each in hunks if any(piece.start <= last and first < piece.end for piece in each.pieces))
+    line = next((each.record.line for each in overlapping), first + 1)
+    planted = f"hunk {script.name}:{line}"
+    return _said(fault, planted, "by hand", answer, round(time.monotonic() - began, 1))
+
+
 def _verdict(fault: Fault, wrong: Finding, answer: Verification | str, seconds: float) -> judging.Verdict:
     planted = f"{wrong.rule.code} {fault.planted_in.name}:{getattr(wrong.node, 'lineno', 1)}"
-    said = judging.Verdict(
-        fault.name, planted, fault.wrong, wrong.tier.label, str(answer), seconds=seconds, unseen=fault.unseen
-    )
+    return _said(fault, planted, wrong.tier.label, answer, seconds)
+
+
+def _said(fault: Fault, planted: str, tier: str, answer: Verification | str, seconds: float) -> judging.Verdict:
+    said = judging.Verdict(fault.name, planted, fault.wrong, tier, str(answer), seconds=seconds, unseen=fault.unseen)
     if isinstance(answer, str):
         return said
     failed = answer.of(Verdict.FAILED)

@@ -15,6 +15,7 @@ from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.engine import Analysis
 from benchmarks.planted_faults import judging
 from benchmarks.planted_faults.__main__ import shown
+from benchmarks.planted_faults.by_hand import STYLE
 from benchmarks.planted_faults.catalogue import Fault, faults
 from benchmarks.planted_faults.introduction import HYPOTHETICAL
 from benchmarks.planted_faults.judging import Verdict
@@ -39,6 +40,7 @@ def test_the_catalogue_holds_what_a_comparison_of_losses_lets_pass() -> None:
     assert sum(name.startswith("introduction/") and "said-to-be" not in name for name in FAULTS) >= 8
     assert len(FAULTS) >= 35
     assert sum(each.ranks > 1 for each in FAULTS.values()) >= 10
+    assert sum(name.startswith("by-hand/") for name in FAULTS) >= 25
 
 
 @pytest.mark.slow
@@ -47,6 +49,19 @@ def test_faults_are_caught_and_named(name: str, forking: Forking) -> None:
     verdict = judged(FAULTS[name], forking.run, LIMITS)
     assert verdict.caught, verdict.status
     assert verdict.named == (verdict.planted,)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["by-hand/step-by-itself", "by-hand/saved-before-the-schedule"])
+def test_slips_of_the_pen_are_caught_and_named(name: str, forking: Forking) -> None:
+    verdict = judged(FAULTS[name], forking.run, Limits(at_least=0.0))
+    assert verdict.killed, verdict
+
+
+@pytest.mark.parametrize("script", STYLE)
+def test_what_is_right_beside_a_slip_is_there(script: str) -> None:
+    text = next(each for each in FAULTS.values() if each.script == script).path.read_text(encoding="utf-8")
+    assert all(text.count(old) == 1 and new not in text for old, new in STYLE[script])
 
 
 @pytest.mark.slow

@@ -37,6 +37,10 @@ HUNKS = {
     "a name with its uses": ([("loss", "cost")], [6]),
     "a parameter, and its use": ([("net, opt, data)", "net, opt, data, clip)"), ("y)\n", "y) + clip\n")], [4, 6]),
     "a function with its calls": ([("def train", "def fit"), ("\ntrain(", "\nfit(")], [4]),
+    "a line that is moved": (
+        [("        opt.zero_grad()\n", ""), ("        opt.step()\n", "        opt.step()\n        opt.zero_grad()\n")],
+        [7],
+    ),
     "an import, and what it serves": (
         [("import torch\n", "import torch\nimport math\n"), ("lr=0.1", "lr=math.pi")],
         [2, 13],

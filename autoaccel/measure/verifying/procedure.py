@@ -9,6 +9,7 @@ original.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from autoaccel import sources
 from autoaccel.edits import Tier
 from autoaccel.measure.changes import Change, Changes
 from autoaccel.measure.observing.request import FUSED, REHEARSALS, SCALER, WORKERS, Request
@@ -63,11 +65,14 @@ class _Procedure:
         self.against = against
         self.began = time.monotonic()
         self.originals: dict[str, RunRecord] = {}
+        self.rehearses = True
+        """Whether there is a runtime that could do anything."""
 
     def run(self, changes_of: ChangesOf) -> tuple[Verification, Changes]:
         originals = Originals(self.trials, self.limits)
         first, asked, notes = originals.first_run()
         changes = self.trials.changes = changes_of([Path(name) for name in first.files])
+        self.rehearses = self.against is None or _uses_runtime(first, changes)
         notes.extend(changes.problems)
         if changes.later:
             notes.append(f"{len(changes.later)} more would be found in the rewritten files; they are not verified")
@@ -75,7 +80,7 @@ class _Procedure:
         state = VerificationState(changes.all, notes=notes)
         for view in views:
             if self._differences(view, state.good, REHEARSALS):
-                originals.control(view)
+                originals.control(view, REHEARSALS if self.rehearses else ())
                 self._exact(view, state)
                 self._with_workers(view, state)
             self._otherwise_rounded(view, state)
@@ -224,7 +229,7 @@ class _Procedure:
         """Where the loaders have workers, datasets may draw other random numbers; nothing else may differ."""
         everything = partial(self._differences, view, rehearse=REHEARSALS)
         left = self._bit_equal(state)
-        if not everything(left):
+        if not self.rehearses or not everything(left):
             return
         # What is exact must be so with workers, too; what is equivalent must do the same things as often, and has no
         # excuse where no dataset draws random numbers.
@@ -267,7 +272,9 @@ class _Procedure:
 
     def _rehearsed(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...], **asked: Any) -> RunRecord:
         every = len(chosen) == len(self.trials.changes)
-        name = "rewritten, rehearsed" if every else f"{len(chosen)} of {len(self.trials.changes)} changes, rehearsed"
+        name = "rewritten" if every else f"{len(chosen)} of {len(self.trials.changes)} changes"
+        rehearse = rehearse if self.rehearses else ()
+        name += ", rehearsed" if rehearse else ""
         if rehearse == _WITHOUT_WORKERS:
             name += " without workers"
         if asked.get("double"):
@@ -446,3 +453,12 @@ def _joined(reached: Iterable[Mapping[str, Collection[int]]]) -> dict[str, set[i
         for path, lines in each.items():
             found.setdefault(path, set()).update(lines)
     return found
+
+
+def _uses_runtime(original: RunRecord, changes: Changes) -> bool:
+    """Whether one of two versions by hand, or what they import of their project, speaks of it."""
+    texts = [*changes.texts().values()]
+    for name in original.files:
+        with contextlib.suppress(sources.SourceError):
+            texts.append(sources.read(Path(name)).text)
+    return any("autoaccel" in text for text in texts)
