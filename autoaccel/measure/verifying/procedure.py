@@ -22,7 +22,7 @@ from autoaccel.edits import Tier
 from autoaccel.measure.changes import Change, Changes
 from autoaccel.measure.observing.request import FUSED, REHEARSALS, SCALER, WORKERS, Request
 from autoaccel.measure.observing.run_record import RunRecord
-from autoaccel.measure.verifying import comparing, rounding_differences, spread, tolerances
+from autoaccel.measure.verifying import comparing, regrouping, rounding_differences, spread, tolerances
 from autoaccel.measure.verifying.bisecting import Culprit, bisect
 from autoaccel.measure.verifying.comparing import Reference
 from autoaccel.measure.verifying.facts import Difference
@@ -78,7 +78,13 @@ class _Procedure:
             notes.append(f"{len(changes.later)} more would be found in the rewritten files; they are not verified")
         views = originals.views(first, asked, changes) if changes.all else []
         state = VerificationState(changes.all, notes=notes)
-        for view in views:
+        for view in [*views]:
+            if view.cut and regrouping.cut_otherwise(
+                view.reference.record, self._rehearsed(view, state.good, REHEARSALS)
+            ):
+                notes.append("what comes after passes in batches of another size was not compared: they were cut short")
+                views.remove(view)
+                continue
             if self._differences(view, state.good, REHEARSALS):
                 originals.control(view, REHEARSALS if self.rehearses else ())
                 self._exact(view, state)

@@ -59,6 +59,12 @@ def _is_near(one: Loss, other: Loss) -> bool:
     return abs(left - right) <= _ROUNDING * max(abs(left), abs(right))
 
 
+def cut_otherwise(before: RunRecord, after: RunRecord) -> bool:
+    """Whether passes that were cut short after some batches have other samples, since their batches are larger."""
+    pairs = [pair for pair in zip(before.passes, after.passes, strict=False) if not any(each.complete for each in pair)]
+    return any(one.loader == other.loader and one.length != other.length for one, other in pairs)
+
+
 def _batched_alike(before: RunRecord, after: RunRecord) -> tuple[RunRecord, list[Difference]]:
     """Passes in which nothing was trained with the batches of the first run, where they have the same samples."""
     passes = list(after.passes)

@@ -108,3 +108,8 @@ class View:
     asked: Mapping[str, Any]
     reference: Reference
     reached: Mapping[str, Collection[int]]
+
+    @property
+    def cut(self) -> bool:
+        """Whether passes are cut short."""
+        return self.asked.get("pass_batches") is not None

@@ -362,3 +362,22 @@ for step in range(20):
 def test_each_of_several_optimizers_has_its_overflow(compare: Compare, name: str) -> None:
     (why,) = reasons(compare(TWO, (f"scaler.step({name})", f"{name}.step()"), limits=LONGER))
     assert "left out because gradients overflowed" in why or "nan" in why
+
+
+def test_evaluations_that_were_cut_short_in_other_batches_tell_nothing(compare: Compare) -> None:
+    """In the place of an evaluation of twelve samples the other version would have one of forty-eight."""
+    text = TRAIN.replace("batch_size=4, shuffle=True", "batch_size=2, shuffle=True")
+    text += """
+with torch.no_grad():
+    right = 0
+    for x, y in DataLoader(data, batch_size=4):
+        right += (model(x).argmax(1) == y).sum().item()
+    print(right)
+    print("that is", right / 24)
+"""
+    report = compare(text, ("data, batch_size=4", "data, batch_size=8"), ('"that is"', '"these are"'), samples=True)
+    assert report.same, reasons(report)
+    assert {each.verdict for each in report.outcomes} == {Verdict.NOT_REACHED}
+    assert report.notes[-1].startswith("what comes after passes in batches of another size was not compared")
+    (why,) = reasons(compare(text, ('"that is"', '"these are"'), samples=True))
+    assert why.startswith("printed 'these are")
