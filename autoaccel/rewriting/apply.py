@@ -268,6 +268,9 @@ class _Transformer(cst.CSTTransformer):
         if outer_left:
             # The parentheses around the old expression stay, with the line breaks and comments in them.
             return parenthesized(bare(new) if not isinstance(new, cst.Tuple) else new, outer_left, outer_right)
+        parent = self._places.parent(node)
+        if isinstance(parent, ast.For) and parent.target is node and not original.lpar:
+            return new  # `for i, batch in …`
         return new if self._fits_bare(node, code_of(new)) else parenthesized(new)
 
     def _is_apart(self, node: ast.expr, original: cst.BaseExpression) -> bool:

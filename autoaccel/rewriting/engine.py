@@ -310,9 +310,11 @@ def _rewrite(
 
 
 def _of_this_round(findings: Sequence[Finding]) -> list[Finding]:
-    """What to apply in a round: comments are edited when all else is done, for it may show what they are good for."""
+    """What to apply in a round. What makes another training comes first: others ask how many steps it has. Comments are
+    edited when all else is done, for it may show what they are good for."""
     code = [each for each in findings if each.edits_code]
-    return code or [each for each in findings if each.edits]
+    training = [each for each in code if each.rule.tier is Tier.OPT_IN]
+    return training or code or [each for each in findings if each.edits]
 
 
 def checked(analysis: Analysis, chosen: Sequence[Finding]) -> tuple[str, list[Finding], list[Skipped]]:

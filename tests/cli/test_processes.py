@@ -108,6 +108,18 @@ def test_however_many_share_the_work_they_say_the_same(project: Path, method: st
     assert (together.returncode, together.stdout, together.stderr) == (2, alone.stdout, alone.stderr)
 
 
+def test_settings_of_rules_go_to_all_processes(project: Path) -> None:
+    for path in project.rglob("step*.py"):
+        path.write_text(
+            path.read_text().replace("    for x, y in loader:", "    print(len(loader))\n    for x, y in loader:")
+        )
+    arguments = ("rewrite", "--diff", "--select", "AA604", "--set", "accumulate=7", ".")
+    alone = execute(*arguments, "-j", "1", folder=project)
+    together = execute(*arguments, "-j", "3", folder=project)
+    assert alone.returncode == 1 and alone.stdout.count("min(7, len(loader)") == 20
+    assert (together.stdout, together.stderr) == (alone.stdout, alone.stderr)
+
+
 # Rules that take their time, or their process with them.
 ODD = """
 import os, pathlib, sys, time

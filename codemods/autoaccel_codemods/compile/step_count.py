@@ -287,7 +287,7 @@ def _can_be_read(script: Script, factor: _Factor, at: ast.stmt) -> bool:
     if not _is_bound(script, factor.name, at):
         return False
     if factor.is_length:
-        return _has_length(script, factor.name)
+        return has_length(script, factor.name)
     stored = (each for each in script.find(ast.Attribute) if isinstance(each.ctx, ast.Store))
     return not factor.attributes or all(script.source(each) != factor.text for each in stored)
 
@@ -310,7 +310,7 @@ def _is_bound(script: Script, name: ast.Name, at: ast.stmt) -> bool:
     return isinstance(found.node, ast.stmt) and precedes(script, found.node, here)
 
 
-def _has_length(script: Script, loader: ast.Name) -> bool:
+def has_length(script: Script, loader: ast.expr) -> bool:
     """Whether the length of a loader can be asked for at no cost and to no effect."""
     made = [(file, each) for file, call in script.creations(loader) for each in loader_calls(file) if each.call is call]
     nodes = {value.node for value in script.values(loader)}
