@@ -319,15 +319,22 @@ def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Scrip
 def _own_changes(inputs: LoaderInputs) -> Iterator[ScriptNode]:
     """Where the code that makes batches changes what they are made from itself, but for files that it opens late.
 
-    What it only hands to code that is not seen (`cv2.imread(self.paths[i])`) is taken to be read there.
+    What it only hands to code that is not seen (`cv2.imread(self.paths[i])`) is taken to be read there. Generators that
+    it draws from are another question (`LoaderState.draws_on`).
     """
     for file in dict.fromkeys(inputs.code.values()):
         for node in possible_changes(file):
-            if inputs.makes_batches(file, node) and not datasets.opens(file, node) and _is_change(inputs, file, node):
+            if not inputs.makes_batches(file, node) or datasets.opens(file, node) or _only_draws(file, node):
+                continue
+            if _is_change(inputs, file, node):
                 yield file, node
     for function, file in inputs.code.items():
         for kind in (ast.Global, ast.Nonlocal):
             yield from ((file, each) for each in file.within(function, kind))
+
+
+def _only_draws(file: Script, node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and bool(drawn_from(file, node)) and not changed_by_library(file, node)
 
 
 def _function_name(file: Script, node: ast.AST) -> str:

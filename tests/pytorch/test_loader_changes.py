@@ -214,6 +214,7 @@ class Data(Dataset):
         self.rows, self.images, self.paths = torch.randn(64, 4), np.zeros((64, 4)), ["a"] * 64
         self.a = self.b = self.seen = 0
         self.heap, self.file, self.transform = [], None, torch.nn.Identity()
+        self.noise = torch.default_generator
     def bump(self):
         self.seen += 1
     def __getitem__(self, i):
@@ -260,6 +261,8 @@ for x in loader:
         ("path = self.paths[i]; path += '.png'; return path", False, False),
         ("i += 1; return self.rows[i]", False, False),
         ("return self.transform(self.rows[i])", False, False),
+        ("return torch.randn(4, generator=self.noise)", False, False),
+        ("torch.randn(4, generator=self.noise, out=self.rows[i]); return self.rows[i]", True, True),
         ("return cv2.imread(self.paths[i])", False, False),
         ("self.file = h5py.File('a'); return self.file[i]", False, False),
     ],
