@@ -166,6 +166,15 @@ def test_what_is_asked_of_the_runs(run: Run, good: Path, folder: Path, observed:
     assert folder not in observed.folders
 
 
+def test_stderr_is_asked_for(run: Run, good: Path, observed: Observed) -> None:
+    assert run("verify", "train.py", *BOTH).exit_code == 0
+    assert not any(request.stderr for request in observed.requests)
+    observed.requests.clear()
+    assert run("verify", "--stderr", "train.py", *BOTH).exit_code == 0
+    assert observed.requests
+    assert all(request.stderr for request in observed.requests)
+
+
 def test_in_copies_of_the_working_directory(run: Run, good: Path, folder: Path, observed: Observed) -> None:
     result = run("verify", "--scratch", "train.py", *BOTH)
     assert result.exit_code == 0, result.output
@@ -185,6 +194,7 @@ def test_in_copies_of_the_working_directory(run: Run, good: Path, folder: Path, 
         (("verify", "train.py", "--select", "AA9999"), "no rule matches 'AA9999'"),
         (("verify", "train.py", "--against", "v1.0"), "v1.0: neither a file nor a revision that git knows"),
         (("verify", "-m", "elsewhere", "--against", "train.py"), "--against needs a script whose file is known"),
+        (("verify", "train.py", "--ranks", "2", "--stderr"), "--stderr is not for that"),
         (("verify", "train.py", "--json", "train.py"), "--json train.py would replace a script that is looked at"),
         (("rewrite", "train.py", "--", "--epochs", "1"), "--epochs: no such file; arguments for the script need"),
         (("rewrite", "--verified", "train.py", "other.py"), "--verified needs one script on disk"),

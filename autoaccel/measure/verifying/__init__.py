@@ -14,6 +14,8 @@ Its parts:
     written_files         the files that they write
     seeds                 runs under several seeds
     spread                whether they lie within that of the original
+    rounding_runs         runs that tell rounding from a mistake
+    overflow_runs         runs in which gradients overflow
     bisecting             which of many changes makes the difference
     several_ranks         the same for several processes: `--ranks`
     rank_differences      what differs between one process and each of several

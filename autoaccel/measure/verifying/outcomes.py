@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autoaccel.edits import Tier
@@ -29,6 +30,26 @@ class VerificationState:
     proven: set[Change] = field(default_factory=set)
     """Those of them of which it is known that they do no more than that."""
     notes: list[str] = field(default_factory=list)
+
+
+def outcomes(
+    changes: Changes,
+    state: VerificationState,
+    views: Sequence[View],
+    numerics: Numerics | None,
+    lines: Callable[[View, Sequence[Change]], Mapping[str, Collection[int]]],
+) -> tuple[Outcome, ...]:
+    """What is said of each. `lines` are those that are reached with some changes, of the texts that they make."""
+    before, after = _joined(view.reached for view in views), None
+    if views and changes.lead_on(state.good):
+        after = _joined(lines(view, state.good) for view in views)
+    return tuple(
+        dataclasses.replace(said, never_ran=changes.idle(each, state.good, before, after))
+        if said.verdict is Verdict.PASSED
+        else said
+        for each in changes
+        for said in [outcome(each, changes, state, views, numerics)]
+    )
 
 
 def outcome(
@@ -70,3 +91,12 @@ def _verdict(
 
 def _names(changes: Iterable[Change]) -> str:
     return " and ".join(f"{each.record.code} on line {each.record.line}" for each in changes)
+
+
+def _joined(reached: Iterable[Mapping[str, Collection[int]]]) -> dict[str, set[int]]:
+    """Lines that were reached in one way or another."""
+    found: dict[str, set[int]] = {}
+    for each in reached:
+        for path, lines in each.items():
+            found.setdefault(path, set()).update(lines)
+    return found

@@ -10,9 +10,8 @@ original.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,24 +19,20 @@ from typing import Any
 from autoaccel import sources
 from autoaccel.edits import Tier
 from autoaccel.measure.changes import Change, Changes
-from autoaccel.measure.observing.request import FUSED, REHEARSALS, SCALER, WORKERS, Request
+from autoaccel.measure.observing.request import FUSED, REHEARSALS, WORKERS, Request
 from autoaccel.measure.observing.run_record import RunRecord
-from autoaccel.measure.verifying import comparing, regrouping, rounding_differences, spread, tolerances
+from autoaccel.measure.verifying import comparing, overflow_runs, regrouping, rounding_differences, spread
 from autoaccel.measure.verifying.bisecting import Culprit, bisect
 from autoaccel.measure.verifying.comparing import Reference
 from autoaccel.measure.verifying.facts import Difference
 from autoaccel.measure.verifying.originals import Limits, Originals, steps_per_pass
-from autoaccel.measure.verifying.outcomes import LOW, VerificationState, outcome
-from autoaccel.measure.verifying.report import Numerics, Outcome, Verdict, Verification
+from autoaccel.measure.verifying.outcomes import LOW, VerificationState, outcomes
+from autoaccel.measure.verifying.report import Numerics, Verification
+from autoaccel.measure.verifying.rounding_runs import RoundingRuns
 from autoaccel.measure.verifying.seeds import Spreading
 from autoaccel.measure.verifying.trials import Runner, Trials, View
-from autoaccel.measure.verifying.written_files import SteadyFiles
-from autoaccel.reports.counting import counted
 
 _FLOAT16_STEPS = 2
-_OVERFLOW = 2  # steps before gradients overflow: optimizers have a state by then
-_MOST_TURNS = 3
-_OVERFLOWING = ", where gradients overflow"
 _WITHOUT_WORKERS = tuple(each for each in REHEARSALS if each != WORKERS)
 
 ChangesOf = Callable[[Sequence[Path]], Changes]
@@ -64,7 +59,7 @@ class _Procedure:
         self.limits = limits
         self.against = against
         self.began = time.monotonic()
-        self.originals: dict[str, RunRecord] = {}
+        self.rounding = RoundingRuns(trials)
         self.rehearses = True
         """Whether there is a runtime that could do anything."""
 
@@ -99,7 +94,7 @@ class _Procedure:
         reference = views[0].reference if views else comparing.reference([first])
         report = Verification(
             script=self.trials.request.script,
-            outcomes=self._outcomes(state, views, numerics),
+            outcomes=outcomes(changes, state, views, numerics, self._lines),
             steps=first.steps or first.backwards,
             complete=first.exit_status is not None,
             repeats=reference.repeats,
@@ -115,21 +110,6 @@ class _Procedure:
             steps_per_pass=steps_per_pass(first),
         )
         return report, changes
-
-    def _outcomes(
-        self, state: VerificationState, views: Sequence[View], numerics: Numerics | None
-    ) -> tuple[Outcome, ...]:
-        changes, good = self.trials.changes, state.good
-        before, after = _joined(view.reached for view in views), None
-        if views and changes.lead_on(good):
-            after = _joined(self._lines(view, good) for view in views)
-        found = [(each, outcome(each, changes, state, views, numerics)) for each in changes]
-        return tuple(
-            dataclasses.replace(said, never_ran=changes.idle(each, good, before, after))
-            if said.verdict is Verdict.PASSED
-            else said
-            for each, said in found
-        )
 
     def _lines(self, view: View, chosen: Sequence[Change]) -> Mapping[str, Collection[int]]:
         """What is reached with some changes, by the lines of the texts that they make."""
@@ -180,8 +160,8 @@ class _Procedure:
         rounds = len(found) > len(portions)
         proven = None if rounds else True
         if rounds and self.against is not None:  # of rewrites more is known, and one run is saved in each verification
-            proven = self._only_rounds_in_double(view, chosen, rehearse)
-        if proven is False or (proven is None and not self._only_rounds_in_single(view, record)):
+            proven = self.rounding.in_double(view, lambda: self._rehearsed(view, chosen, rehearse, double=True))
+        if proven is False or (proven is None and not self.rounding.in_single(view, record)):
             return False
         state.rounding_only[culprit.item] = "; ".join(
             [*(["the same but for rounding"] if rounds else []), *portions[:1]]
@@ -189,40 +169,6 @@ class _Procedure:
         if proven and self.against is not None:
             state.proven.add(culprit.item)
         return True
-
-    def _only_rounds_in_double(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> bool | None:
-        """What rounding makes is as much smaller in float64 as that resolves more; None where that does not tell."""
-        if not view.reference.repeats:
-            return None
-        original = self._original(view, "in float64", double=True)
-        if not rounding_differences.runs_in_double(view.reference.record, original):
-            return None
-        record = self._rehearsed(view, chosen, rehearse, double=True)
-        rounding = tolerances.ROUNDING[tolerances.DOUBLE]
-        found = rounding_differences.is_rounding_in_double(
-            dataclasses.replace(view.reference, record=original),
-            record,
-            lambda: self._original(view, "in float64, rounded otherwise", double=True, perturbation=rounding),
-        )
-        said = {True: "the same but for rounding", False: "not the same, and not by rounding", None: "it does not tell"}
-        self.trials.note_result(said[found])
-        return found
-
-    def _only_rounds_in_single(self, view: View, record: RunRecord) -> bool:
-        rounding = tolerances.ROUNDING[tolerances.SINGLE]
-        return rounding_differences.is_rounding(
-            view.reference,
-            record,
-            lambda: self._original(view, "its first step", steps=1),
-            lambda: self._original(view, "rounded otherwise", perturbation=rounding),
-        )
-
-    def _original(self, view: View, what: str, **asked: Any) -> RunRecord:
-        """A run of the original in some other way; each is made once."""
-        name = f"original, {what}{view.name}"
-        if name not in self.originals:
-            self.originals[name] = self.trials.original(name, **{**view.asked, **asked})
-        return self.originals[name]
 
     def _may_draw_elsewhere(self, view: View, culprit: Culprit[Change, Verdicts]) -> bool:
         """Whether a change draws the same sort of numbers from another stream: that of the accelerator. Where there is
@@ -317,45 +263,23 @@ class _Procedure:
         first = view.reference.record
         if not first.scalers or not self._rehearsed(view, state.good, REHEARSALS).scalers:
             return
-        # Of each of several optimizers that step in turns one loss.
-        turns = min(first.optimizers, _MOST_TURNS) or 1
-        overflows = tuple(_OVERFLOW + turn * (turns + 1) for turn in range(turns))
-        steps = min(view.asked["steps"], overflows[-1] + 2 * turns + 2)
-        asked = {**view.asked, "steps": steps, "overflows": overflows}
-        original = self.trials.original(f"original{_OVERFLOWING}", rehearse=(SCALER,), **asked)
-        self.trials.note_result(f"{counted(original.skipped_steps, 'step')} left out")
-        if original.went_wrong:
-            state.notes.append(f"it was not tried what happens when gradients overflow: {comparing.failed(original)}")
-        if original.went_wrong or not original.skipped_steps:
+        provoked = overflow_runs.provoked(self.trials, view, state.notes)
+        if provoked is None:
             return
-        reference = dataclasses.replace(view.reference, record=original, files=SteadyFiles())
-        provoked = View(_OVERFLOWING, asked, reference, view.reached)
 
-        def bit_equal(chosen: Sequence[Change]) -> Verdicts:
-            return self._after_overflow(provoked, chosen, comparing.differences)
+        def differing(
+            chosen: Sequence[Change], compare: Callable[[Reference, RunRecord], list[Difference]]
+        ) -> Verdicts:
+            record = self._rehearsed(provoked, chosen, overflow_runs.REHEARSED)
+            found = overflow_runs.differences(provoked, record, compare)
+            self.trials.note_result(comparing.told(found))
+            return found
 
-        def alike(chosen: Sequence[Change]) -> Verdicts:
-            return self._after_overflow(provoked, self.trials.changes.closed([*exact, *chosen]), comparing.structure)
-
-        self._fail_wrong(self._bit_equal(state), bit_equal, state)
+        self._fail_wrong(self._bit_equal(state), partial(differing, compare=comparing.differences), state)
         exact = self._bit_equal(state)
-        self._fail_wrong([each for each in state.good if each in state.rounding_only], alike, state)
-
-    def _after_overflow(
-        self, view: View, chosen: Sequence[Change], compare: Callable[[Reference, RunRecord], list[Difference]]
-    ) -> Verdicts:
-        original = view.reference.record
-        record = self._rehearsed(view, chosen, (SCALER,))
-        if record.overflows != original.overflows and not record.went_wrong:
-            self.trials.note_result("nothing overflowed, since no loss was scaled")
-            return []
-        if len(record.scales) != len(original.scales):  # scalers of another make
-            record = dataclasses.replace(record, scales=original.scales)
-        found = compare(view.reference, record)
-        if not found and (broken := spread.diverged([original], [record])) is not None:
-            found = [Difference("loss", broken)]
-        self.trials.note_result(comparing.told(found))
-        return [dataclasses.replace(each, text=f"{each.text}{_OVERFLOWING}") for each in found]
+        rounding = [each for each in state.good if each in state.rounding_only]
+        closed = self.trials.changes.closed
+        self._fail_wrong(rounding, lambda chosen: differing(closed([*exact, *chosen]), comparing.structure), state)
 
     # -- an original that does not repeat itself
 
@@ -450,15 +374,6 @@ class _Procedure:
         """What is to lie within the spread, since it is not bit-equal, and nothing else is proven of it."""
         otherwise = (*state.random, *(each for each in state.rounding_only if each not in state.proven))
         return [each for each in state.good if each.tier in LOW or each in otherwise]
-
-
-def _joined(reached: Iterable[Mapping[str, Collection[int]]]) -> dict[str, set[int]]:
-    """Lines that were reached in one way or another."""
-    found: dict[str, set[int]] = {}
-    for each in reached:
-        for path, lines in each.items():
-            found.setdefault(path, set()).update(lines)
-    return found
 
 
 def _uses_runtime(original: RunRecord, changes: Changes) -> bool:
