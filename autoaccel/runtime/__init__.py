@@ -11,6 +11,7 @@ script.
     amp                `autocast` and `grad_scaler`: low precision where it pays
     compile            `compile`: in place, where it pays, eager where it fails
     loading            `prefetch`, `num_workers` and `pin_memory`: batches before the loop asks for them; `seed_worker`
+                       and `shard`: what workers draw, and which part of a stream is theirs
     in_memory          `in_memory`: batches of data in memory, looked up whole; `prefetch` uses it as well
     running_total      `total` and `item`: sums that are kept on the device until they are read
     distributed        `device`, `distribute`, `save`, `first`, `path`, `agreed`: the same by several processes
@@ -37,6 +38,7 @@ from .distributed import agreed, device, distribute, first, path, save
 from .in_memory.whole_batches import in_memory
 from .loading.loader_settings import num_workers, pin_memory
 from .loading.prefetcher import prefetch
+from .loading.stream_shards import shard
 from .loading.worker_seeds import seed_worker
 from .machine_decisions import decisions
 from .memory_layout.channels_last_call import channels_last
@@ -66,6 +68,7 @@ __all__ = [
     "prefetch",
     "save",
     "seed_worker",
+    "shard",
     "step",
     "total",
 ]

@@ -6,6 +6,8 @@ Modules:
     rebuild_batch       a batch with some of its tensors replaced
     loader_settings     how many workers the machine has room for; pinning
     managed_epoch       by whom the batches of an epoch are fetched, decided meanwhile
+    stream_epoch        the same for a stream, which changes hands once
+    stream_shards       which items of a stream are a worker's to make samples of
     persistent_workers  how an epoch begins whose workers are kept
     loader_statistics   what is known of a loader: fetches, steps, decisions
     worker_count        how many workers pay off: arithmetic

@@ -45,6 +45,14 @@ class WorkerCount(int):
       than `num_workers=`, or by a change to torch's class, for the whole program.
     """
 
+    taken: int
+    """Of workers that take over a stream: how many of its batches had been made before."""
+
+    def __new__(cls, value: int, *, taken: int = 0) -> WorkerCount:
+        count = super().__new__(cls, value)
+        count.taken = taken
+        return count
+
 
 def num_workers() -> WorkerCount:
     """How many worker processes a DataLoader should use here; 0 where they would hurt.

@@ -42,7 +42,7 @@ from .torch_iterators import (
     single_process,
 )
 
-_JUDGED: Final = 8  # batches from workers after which they stay or go
+JUDGED: Final = 8  # batches from workers after which they stay or go
 
 # Their iterators draw random numbers once, when a pass begins, or from a generator that nothing else uses.
 _FORESEEABLE_SAMPLERS: Final = (
@@ -60,19 +60,21 @@ def chosen(loader: Any) -> bool:
 
 
 def managed(loader: Any) -> bool:
-    """Whether the runtime decides, batch by batch, who fetches for a loader.
+    """Whether the runtime decides, batch by batch, who fetches for a loader."""
+    streams = (data.IterableDataset, getattr(data, "MapDataPipe", data.IterableDataset))  # which change hands otherwise
+    return may_be_managed(loader) and not isinstance(loader.dataset, streams)
 
-    Not if the environment says how many workers there are, nor without an accelerator: there the CPUs train.
-    """
+
+def may_be_managed(loader: Any) -> bool:
+    """Whether the runtime may decide who fetches: not if the environment says how many workers there are, nor without
+    an accelerator: there the CPUs train."""
     # nothing is tried where ranks train together: each would find another time
     alone = process_group.current() is None
     if not alone or not chosen(loader) or whole_number("NUM_WORKERS") is not None or disabled("workers"):
         return False
     hashed: Any = type(loader).__hash__
-    streams = (data.IterableDataset, getattr(data, "MapDataPipe", data.IterableDataset))  # which cannot change hands
     return (
-        not isinstance(loader.dataset, streams)
-        and devices.accelerator() is not None
+        devices.accelerator() is not None
         and data.get_worker_info() is None
         and torch.get_default_device().type == "cpu"
         and getattr(loader, "in_order", True)
@@ -309,7 +311,7 @@ class ManagedEpoch:
             return
         statistics.waits.append(wait)
         first = 2 * statistics.workers  # while they start
-        if len(statistics.waits) < first + _JUDGED:
+        if len(statistics.waits) < first + JUDGED:
             return
         wait, statistics.waits = middle(statistics.waits[first:]), None
         if not worker_count.helps(statistics.fetch, wait):

@@ -14,6 +14,7 @@ from typing import Any, Final
 import torch
 
 from .managed_epoch import ManagedEpoch, chosen, managed
+from .stream_epoch import StreamEpoch, managed_stream
 from .torch_iterators import WorkerEpoch, generators_of
 
 # The pass under way over each loader with kept workers.
@@ -24,6 +25,8 @@ def begin_epoch(loader: Any) -> Iterator[Any]:
     """`iter(loader)`, but for loaders whose workers the runtime chose; the script's own stay as they are."""
     if managed(loader):
         return ManagedEpoch(loader)
+    if managed_stream(loader):
+        return StreamEpoch(loader)
     if not keeps_chosen(loader):
         return iter(loader)
     earlier = _under_way.get(loader)

@@ -39,6 +39,7 @@ from .managed_epoch import foreseeable, managed
 from .persistent_workers import begin_epoch as begin_epoch  # verify puts its own in the place of this one
 from .persistent_workers import keeps_chosen
 from .rebuild_batch import PartsToMove, rebuild
+from .stream_epoch import managed_stream
 from .torch_iterators import WorkerEpoch, at_hand, generators_of, is_torchs
 
 SMALLEST_BATCH: Final = 2**20  # bytes; below, the events cost more time than the copy takes
@@ -67,7 +68,8 @@ def prefetch(loader: Any, device: devices.Device = None, move: PartsToMove = "al
     note(f"prefetch {named(loader)}", decision)
     ahead = decision.value
     named_parts = move if isinstance(move, str) else tuple(move)
-    if ahead or managed(loader) or keeps_chosen(loader) or eligible_loaders.fits(loader, home, named_parts):
+    runs = managed(loader) or managed_stream(loader) or keeps_chosen(loader)
+    if ahead or runs or eligible_loaders.fits(loader, home, named_parts):
         return Prefetched(loader, home, named_parts, ahead or None)
     return loader
 

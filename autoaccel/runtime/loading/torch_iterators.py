@@ -196,10 +196,20 @@ def is_torchs(loader: Any) -> bool:
     )
 
 
-def single_process(loader: Any) -> Any:
-    """The iterator that a loader without workers has, whatever workers it has: it draws its seed, and no more."""
-    with _altered(loader, num_workers=0, prefetch_factor=None, persistent_workers=False, timeout=0):
+def single_process(loader: Any, seeds: torch.Generator | None = None) -> Any:
+    """The iterator that a loader without workers has, whatever workers it has: it draws its seed, and no more; from
+    `seeds`, if given."""
+    changes: dict[str, Any] = {} if seeds is None else {"generator": seeds}
+    with _altered(loader, num_workers=0, prefetch_factor=None, persistent_workers=False, timeout=0, **changes):
         return loader._get_iterator()  # noqa: SLF001
+
+
+def stream_workers(loader: Any, workers: int, seeds: torch.Generator, context: Any = None) -> Any:
+    """New workers for the rest of a pass over a stream; arguments as those of `several_processes`."""
+    changes: dict[str, Any] = {"generator": seeds} if context is None else {"generator": seeds, _CONTEXT: context}
+    factor = loader.prefetch_factor or 2
+    with _altered(loader, num_workers=workers, prefetch_factor=factor, persistent_workers=False, **changes):
+        return _unwatched(loader._get_iterator())  # noqa: SLF001
 
 
 def several_processes(
@@ -220,8 +230,12 @@ def several_processes(
     with _altered(loader, num_workers=workers, prefetch_factor=factor, persistent_workers=keep, **changes):
         iterator = loader._get_iterator()  # noqa: SLF001
     iterator._index_sampler = loader._index_sampler  # noqa: SLF001 - for loops over the loader itself
+    return _unwatched(iterator)
+
+
+def _unwatched(iterator: Any) -> Any:
+    """A worker that dies shall be met where its batch is waited for, not by a signal anywhere in the program."""
     with contextlib.suppress(AttributeError):
-        # a worker that dies shall be met where its batch is waited for, not by a signal anywhere in the program
         signals: Any = _utils.signal_handling
         signals._remove_worker_pids(id(iterator))  # noqa: SLF001
         iterator._worker_pids_set = False  # noqa: SLF001

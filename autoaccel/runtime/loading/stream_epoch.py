@@ -1,0 +1,141 @@
+"""One pass over a stream whose workers the runtime chose: begun by the training process, handed over if that pays.
+
+The samples of a stream cannot be asked for by their number. Workers that take over go through the stream from its
+beginning, pass by what the loop has had already, and divide the rest (`stream_shards`). If they fail, the training
+process does the same alone. Either way the loop gets the batches of the loader without workers, in their order.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+import weakref
+from collections.abc import Iterator
+from typing import Any, Final
+
+import torch
+from torch.utils import data
+
+from . import loader_settings, worker_count
+from .loader_settings import WorkerCount
+from .loader_statistics import LoaderStatistics, StepIntervals, middle
+from .managed_epoch import JUDGED, may_be_managed
+from .stream_shards import shard
+from .torch_iterators import at_hand, single_process, stream_workers
+
+_statistics_of: Final[weakref.WeakKeyDictionary[Any, LoaderStatistics]] = weakref.WeakKeyDictionary()
+_lengths: Final[weakref.WeakKeyDictionary[Any, int]] = weakref.WeakKeyDictionary()  # batches of the last whole pass
+
+
+def managed_stream(loader: Any) -> bool:
+    """Whether the runtime decides, while a pass goes on, who makes the batches of a stream: of one that is divided by
+    `accel.shard`, and not otherwise."""
+    if not may_be_managed(loader) or not isinstance(loader.dataset, data.IterableDataset):
+        return False
+    code = getattr(type(loader.dataset).__iter__, "__code__", None)
+    return code is not None and shard.__name__ in code.co_names
+
+
+class StreamEpoch:
+    """The batches of one pass over a stream."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader: Final = loader
+        self._statistics: Final = _statistics_of.setdefault(loader, LoaderStatistics(loader))
+        source = loader.generator or torch.default_generator
+        self._seeds: Final = torch.Generator(source.device)
+        self._seeds.set_state(source.get_state())  # workers get the seed that is drawn now
+        self._single: Any = single_process(loader)
+        self._workers: Any = None
+        self._steps: Final = StepIntervals()
+        self._count = 0  # batches that the loop has had
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self._workers is None and (self._count == 0 or self._statistics.count >= self._statistics.next):
+            self._decide()
+        try:
+            batch = self._here() if self._workers is None else self._by_workers()
+        except StopIteration:
+            _lengths[self._loader] = self._count
+            raise
+        self._count += 1
+        return batch
+
+    def arrived(self) -> bool:
+        """Whether the next batch can be had at once; never, where the training process has to make it."""
+        return self._workers is not None and at_hand(self._workers)
+
+    def _here(self) -> Any:
+        statistics = self._statistics
+        for host, device in self._steps.end():
+            statistics.stepped(host, device)
+        statistics.begin()
+        began = time.perf_counter()
+        batch = next(self._single)
+        statistics.fetched(time.perf_counter() - began, batch)
+        self._steps.begin()
+        return batch
+
+    def _decide(self) -> None:
+        loader, statistics = self._loader, self._statistics
+        statistics.next = statistics.count + max(1, statistics.count // 4)
+        if statistics.refused or not statistics.known or not loader_settings.may_have_workers(loader):
+            return
+        left = max(_lengths.get(loader, 2 * self._count) - self._count, 0)  # else as many as there were so far
+        factor = loader.prefetch_factor or 2
+        measured = worker_count.LoaderMeasurements(
+            statistics.fetch, statistics.step, statistics.host, statistics.batch or 0, factor, left, 0.0, False
+        )
+        found = worker_count.decide_workers(measured, loader_settings.machine())
+        if found.workers:
+            self._start(found)
+        elif not found.yet:
+            statistics.refuse(found.reason)
+        else:
+            statistics.tell(0, found.reason)
+
+    def _start(self, found: worker_count.WorkerDecision) -> None:
+        context = None if self._loader.num_workers else multiprocessing.get_context("fork")
+        count = WorkerCount(found.workers, taken=self._count)
+        try:
+            self._workers = stream_workers(self._loader, count, self._seeds, context)
+        except Exception as failure:  # whatever it is, batches can be had without
+            self._statistics.refuse(f"workers could not be started: {type(failure).__name__}: {failure}")
+            return
+        self._single = None  # what its stream has open is closed
+        self._statistics.workers = found.workers
+        self._statistics.tell(found.workers, found.reason)
+
+    def _by_workers(self) -> Any:
+        began = time.perf_counter()
+        try:
+            batch = next(self._workers)
+        except StopIteration:
+            raise
+        except Exception as raised:  # the training process tries itself: a bad sample raises its own exception
+            failure = f"{type(raised).__name__}: {str(raised).strip().rpartition(chr(10))[2]}"
+        else:
+            self._judge(time.perf_counter() - began)
+            return batch
+        self._workers = None
+        self._statistics.refuse(f"workers failed: {failure}")
+        self._single = single_process(self._loader, self._seeds)
+        for _ in range(self._count):
+            next(self._single)
+        return next(self._single)
+
+    def _judge(self, wait: float) -> None:
+        statistics = self._statistics
+        if statistics.waits is None:
+            return
+        statistics.waits.append(wait)
+        first = 2 * statistics.workers  # while they start
+        if len(statistics.waits) < first + JUDGED:
+            return
+        wait, statistics.waits = middle(statistics.waits[first:]), None
+        if not worker_count.helps(statistics.fetch, wait):  # it is theirs until it ends
+            took = f"{statistics.fetch * 1e3:.3g} ms"
+            statistics.refuse(f"with workers the loop waited {wait * 1e3:.3g} ms for a batch, without {took}")
