@@ -16,6 +16,7 @@ Left alone:
 - samples or collation on a device;
 - scripts that capture CUDA graphs themselves: page-locked memory may not be asked for meanwhile;
 - streams (`IterableDataset`): every worker would repeat all of it, or make other batches of its part;
+  `iterable-shards` (AA204) divides plain ones;
 - samples, their order or their collation that ask a model or that the loop changes: workers hold copies;
 - samples that read environment variables, or files by paths and kinds, that the loop may write; samples that print;
 - a dataset that is changed as it is read, or that keeps an open file or gradients;

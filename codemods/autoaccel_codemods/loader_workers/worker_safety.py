@@ -30,16 +30,16 @@ STARTED_AGAIN = "its workers are started again for every pass"
 REPEATED = "its samples draw from a random generator of their own, which each would repeat"
 
 
-def refusal(script: Script, made: LoaderCall, *, seeded: bool = False) -> str | None:
+def refusal(script: Script, made: LoaderCall, *, seeded: bool = False, sharded: bool = False) -> str | None:
     """Why a loader whose workers the script does not choose gets none; `seeded` where each worker would draw other
-    numbers from the generators that samples keep."""
+    numbers from the generators that samples keep, `sharded` where each would have its part of a stream."""
     if (problem := unreadable(script, made)) is not None:
         return problem
     if "num_workers" in made.possible - made.settings.keys():
         return "num_workers may already be set through the unpacked keyword arguments"
     uses = iterations(script, made.call)
     sources = tuple(datasets.origins(script, made.settings["dataset"])) if "dataset" in made.settings else ()
-    return unfit(script, made, sources, uses) or no_workers(script, made, sources, uses, seeded=seeded)
+    return unfit(script, made, sources, uses) or no_workers(script, made, sources, uses, seeded=seeded, sharded=sharded)
 
 
 def unreadable(script: Script, made: LoaderCall) -> str | None:
@@ -129,6 +129,7 @@ def no_workers(
     uses: tuple[Iteration, ...],
     *,
     seeded: bool = False,
+    sharded: bool = False,
 ) -> str | None:
     """Why worker processes would break, change or slow down this loader."""
     tuned = next((name for name in _TUNED if name in made.settings), None)
@@ -141,7 +142,7 @@ def no_workers(
         return "no workers: it runs in a daemon process, which may not start others"
     hub = datasets.from_hub(script, made.settings["dataset"])
     for source in sources:
-        reason = None if is_unknown(source) and hub else _unsafe(source)
+        reason = None if is_unknown(source) and hub else _unsafe(source, sharded=sharded)
         if reason is not None:
             return f"no workers: {reason}"
     if not seeded and loader_state(script, made, in_workers=True).generator_reads:
@@ -160,10 +161,10 @@ def no_workers(
     return f"no workers: {reason}" if reason is not None else None
 
 
-def _unsafe(source: Value) -> str | None:
+def _unsafe(source: Value, *, sharded: bool) -> str | None:
     if is_unknown(source):
         return "its dataset is not known here"
-    if datasets.is_iterable(source):
+    if datasets.is_iterable(source) and not sharded:
         return "each would repeat the whole stream, or make other batches of its part"
     if source.cls is None:
         return "its samples are only indexed in memory" if datasets.only_indexes(source) else None
