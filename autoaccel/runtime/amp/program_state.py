@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .. import devices
 from ..environment import setting
 
 
@@ -29,7 +30,7 @@ def float16_in_any_region(kind: str) -> str:
     https://github.com/pytorch/pytorch/blob/main/torch/nn/parallel/parallel_apply.py)
     """
     for thing in gc.get_objects():
-        if issubclass(type(thing), torch.nn.DataParallel) and len(getattr(thing, "device_ids", ())) > 1:
+        if devices.is_replicated(thing):
             return "DataParallel runs its replicas in float16 in any autocast region"
         if kind == "cuda" and issubclass(type(thing), torch.nn.RNNBase):
             if any(parameter.device.type == kind for parameter in thing.parameters()):
