@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import lineage
-from autoaccel.dataflow.abstract_values import ClassRef, Kind
+from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.library_models.tensor_operations import KEEPING
 from autoaccel.pytorch import implicit_calls
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from autoaccel_codemods.autocast.low_precision_flow import Low, Search, ValuePart
 
 CONTAINERS = frozenset({Kind.SEQUENCE, Kind.MAPPING})
+_TENSORS = frozenset({Kind.TENSOR, Kind.PARAMETER})
 
 
 def bind(search: Search, low: Low, target: ast.expr) -> None:
@@ -78,11 +79,16 @@ def _imported(search: Search, low: Low, name: str) -> None:
 def _attribute_set(search: Search, low: Low, owner: ast.expr, name: str) -> None:
     if implicit_calls.sets(low.script, owner, name):
         search.problem(low, skip_reasons.SETTER)
-    attribute_holds(search, low, [value.cls for value in low.script.values(owner)], name)
+    values = low.script.values(owner)
+    of_tensors = bool(values) and values.kinds <= _TENSORS
+    attribute_holds(search, low, [value.cls for value in values], name, of_tensors=of_tensors)
 
 
-def attribute_holds(search: Search, low: Low, classes: list[ClassRef | None], name: str) -> None:
-    """An attribute of one of some classes holds it: all reads of that name, of the same class where both are known."""
+def attribute_holds(
+    search: Search, low: Low, classes: list[ClassRef | None], name: str, *, of_tensors: bool = False
+) -> None:
+    """An attribute of one of some classes holds it: all reads of that name, of the same class where both are known; an
+    attribute `of_tensors`, `parameter.data`, is none of an object of another kind."""
     for other in low.script.project.related(low.script):
         # What is read, of what, which part; and whether the owner surely is no object of a class that is not known:
         # `x.data` is a tensor's
@@ -96,9 +102,16 @@ def attribute_holds(search: Search, low: Low, classes: list[ClassRef | None], na
             if call.args and not (len(call.args) > 1 and _names_another(call.args[1], name)):
                 reads.append((call, call.args[0], None, True))
         for read, owner, part, known in reads:
-            pairs = ((one, value.cls) for value in other.values(owner) for one in classes)
+            owners = other.values(owner)
+            if of_tensors and owners and all(_is_no_tensor(value) for value in owners):
+                continue
+            pairs = ((one, value.cls) for value in owners for one in classes)
             if not all(one is not None and (known if each is None else not _related(one, each)) for one, each in pairs):
                 _kept(search, low, other, read, part)
+
+
+def _is_no_tensor(value: Value) -> bool:
+    return value.cls is not None and value.kind not in _TENSORS | {Kind.UNKNOWN, Kind.EXTERNAL, Kind.BATCH}
 
 
 def _kept(search: Search, low: Low, script: Script, read: ast.expr, part: ValuePart) -> None:
