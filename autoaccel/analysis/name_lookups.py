@@ -10,8 +10,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis import namespaces
 from autoaccel.analysis.classes import lineage
-from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.analysis.rebound_names import is_handed_on
+from autoaccel.dataflow.abstract_values import ANY, NOTHING, Kind, Value
 from autoaccel.dataflow.bounds import TABLES
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.library_values import CALLING_NOTHING
@@ -277,6 +279,7 @@ def _may_hold(other: Script, value: Value, script: Script, owner: ast.ClassDef |
         return value.script is script or any(
             each.kind is Kind.UNKNOWN or each.script is script
             for name in names
+            if _may_have(value.script, name)
             for each in value.script.inference.exported(name)
         )
     if value.kind is Kind.UNKNOWN:
@@ -285,6 +288,31 @@ def _may_hold(other: Script, value: Value, script: Script, owner: ast.ClassDef |
         return False
     of_method = {each.node for each in lineage(script.class_ref(owner))}
     return owner in {each.node for each in lineage(value.cls)} or value.cls.node in of_method
+
+
+def _may_have(module: Script, name: str) -> bool:
+    """Whether a module may have a name: its own, one that a star import brings, one that it is given from outside."""
+    scope, project = module.module_scope, module.project
+    if name in scope.definitions or "__getattr__" in scope.definitions or namespaces.binds_own(module, name):
+        return True
+    if project.star_import(module, name) is not None or any(
+        project.imported(module, *star) is None for star in scope.stars
+    ):
+        return True
+    for other in project.related(module):
+        if other.syntax_index.stored(name):
+            return True
+        for namespace, owner in namespaces.namespaces(other):
+            holders = NOTHING if owner is None else other.inference.possible(owner)
+            if any(value.node is module.tree for value in holders) and namespaces.binds(other, namespace, name):
+                return True
+        for call in other.syntax_index.calls_named("setattr"):
+            given = other.inference.possible(call.args[0]) if call.args else ANY
+            if any(value.node is module.tree for value in given):
+                return True
+            if Kind.UNKNOWN in given.kinds and is_handed_on(module):
+                return True
+    return False
 
 
 def reads_any_name(script: Script) -> bool:

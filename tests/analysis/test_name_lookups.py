@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 
-from autoaccel.analysis import load
+from autoaccel.analysis import Project, load
 from autoaccel.analysis.name_lookups import lookup, member_may_be, mentions, named_member, receiver
 
 FUNCTION = "def train(x): ...\n"
@@ -91,6 +92,37 @@ def test_functions(case: str) -> None:
 def test_methods(case: str) -> None:
     text, expected = METHODS[case]
     assert looked_up(text) == expected
+
+
+# By case: what stands in `metrics.py` and what more in the file with `train`, and whether `metrics` may have `train`.
+MEMBERS = {
+    "none of that name": ("def accuracy(x): ...\n", "", False),
+    "brought by an import": ("from main import train\n", "", True),
+    "brought by a star import": ("from main import *\n", "", True),
+    "brought by a star import of another file": ("from empty import *\n", "", False),
+    "perhaps brought by a star import": ("from elsewhere import *\n", "", True),
+    "another of that name": ("def train(x): ...\n", "", False),
+    "made when it is asked for": ("def __getattr__(name): ...\n", "", True),
+    "put among its names": ("globals()[name] = value\n", "", True),
+    "put into it": ("", "metrics.train = train\n", True),
+    "perhaps put into it": ("", "setattr(metrics, name, train)\n", True),
+    "put into something else": ("class Bag: ...\n", "setattr(metrics.Bag(), name, train)\n", False),
+    "put into what may be it": ("", "setattr(options, name, train)\n", True),
+    "put into its namespace": ("", "vars(metrics)[name] = train\n", True),
+    "read from its namespace": ("", "print(vars(metrics))\n", False),
+}
+
+
+@pytest.mark.parametrize("case", MEMBERS)
+def test_members_of_a_module(case: str, tmp_path: Path) -> None:
+    module, more, found = MEMBERS[case]
+    (tmp_path / "metrics.py").write_text(module)
+    (tmp_path / "empty.py").write_text("")
+    (tmp_path / "main.py").write_text(f"import metrics\n{FUNCTION}{more}getattr(metrics, mode)(1)\n")
+    script = Project([tmp_path / "main.py"]).script(tmp_path / "main.py")
+    assert script is not None
+    (function,) = script.find(ast.FunctionDef)
+    assert (lookup(script, script, function, ("train",)) is not None) is found
 
 
 @pytest.mark.parametrize(
