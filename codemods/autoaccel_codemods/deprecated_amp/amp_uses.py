@@ -46,7 +46,9 @@ def new_mentions(script: Script, name: str) -> Iterator[ast.Name | ast.Attribute
     """Mentions of the new function, or of its module on its own."""
     nodes: list[ast.Name | ast.Attribute] = [*script.find(ast.Attribute), *script.find(ast.Name)]
     for node in nodes:
-        if script.qualname(node) in (f"torch.amp.{name}", "torch.amp") and isinstance(node.ctx, ast.Load):
+        qualified = script.qualname(node)
+        alone = qualified == "torch.amp" and not isinstance(script.parent(node), ast.Attribute)
+        if (alone or qualified == f"torch.amp.{name}") and isinstance(node.ctx, ast.Load):
             yield node
 
 
