@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from autoaccel.analysis import Project
+from autoaccel.edits import Tier
 from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.engine import Result
 from autoaccel.rewriting.record import Record
@@ -85,9 +86,12 @@ def survey_file(path: Path, text: str, rules: Sequence[Rule], project: Project) 
 
 
 def survey(paths: Iterable[Path]) -> Survey:
-    """Rewrite every script below `paths` in memory. What today's Python cannot parse is counted, not blamed."""
+    """Rewrite every script below `paths` in memory, by all rules that are not opt-in.
+
+    What today's Python cannot parse is counted, not blamed.
+    """
     found = list(scripts(paths))
-    rules, project = registry.rules(), Project(found)
+    rules, project = [rule for rule in registry.rules() if rule.tier is not Tier.OPT_IN], Project(found)
     files: list[Surveyed] = []
     unparsable: list[Path] = []
     crashes: list[tuple[Path, str]] = []

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from autoaccel.rewriting import registry
 from autoaccel.rewriting.rule import Rule
 from benchmarks.wrong_rewrites import rewriting, running
 from benchmarks.wrong_rewrites.features import Asked, by_number
@@ -80,7 +79,7 @@ class Hunt:
         slow: bool = True,
         same_kind: int = SAME_KIND,
     ) -> None:
-        self._rules = list(rules or registry.rules())
+        self._rules = list(rules or rewriting.RULES)
         self._others = others
         self._tell = tell
         self._slow = slow

@@ -15,6 +15,8 @@ from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.rule import Rule
 
 _FOLDER = Path("/wrong-rewrites")
+RULES = tuple(rule for rule in registry.rules() if rule.tier is not Tier.OPT_IN)
+"""What is looked at: opt-in rules change what a program computes, and are meant to."""
 
 Texts = Mapping[str, str]
 
@@ -41,7 +43,7 @@ class Forms:
 
 def default_form(texts: Texts, rules: Sequence[Rule] | None = None, *, backwards: bool = False) -> dict[str, str]:
     """What `autoaccel rewrite` makes of the files of a program; the order of files and rules must not matter."""
-    rules = list(rules or registry.rules())
+    rules = list(rules or RULES)
     paths = {_FOLDER / name: text for name, text in texts.items()}
     if backwards:
         rules.reverse()
@@ -64,7 +66,7 @@ def forms(texts: Texts, rules: Sequence[Rule] | None = None, *, thorough: bool =
     `thorough` asks for a second rewrite: the engine itself looks at each file again as long as the others are as they
     were. Without `exact`, that form is the program itself where it would be another than the default one.
     """
-    rules = list(rules or registry.rules())
+    rules = list(rules or RULES)
     paths = {_FOLDER / name: text for name, text in texts.items()}
     project = Project(paths, paths)
     made = Forms({}, {})

@@ -48,6 +48,7 @@ def build(builder: Builder, inputs: str, targets: str) -> None:
     kind = pick(
         "dataset", "tensors", "class", "arrays", "noisy torch", "noisy numpy", "noisy python", "own generator", "embedding",
         "moving", "mutable", "cached", "list", "in place", "frozen network", "detached network", "counting", "shared list",
+        "changed rows", "swapping",
     )  # fmt: skip
     if form != "pair" and kind in ("tensors", "list"):
         kind = "class"
@@ -153,6 +154,11 @@ def _dataset(builder: Builder, kind: str, form: str, inputs: str) -> str:
         case "counting":
             init.append("self.count = 0")
             body += ["self.count += 1", "if x.is_floating_point():", "    x = x + 0.01 * self.count"]
+        case "changed rows" if is_float:
+            body.append("x *= 0.9")
+        case "swapping" if is_float:
+            init.append("self.scale, self.other = 1.0, 0.5")
+            body += ["self.scale, self.other = self.other, self.scale", "x = x * self.scale"]
         case "shared list":
             define("SEEN", "SEEN = []", "pinned")
             body.append("SEEN.append(int(index))")
