@@ -124,3 +124,10 @@ def test_a_process_that_does_something_else_is_told(run: Run) -> None:
     result = run(DISTRIBUTED.replace("for epoch", other, 1).format(seed=SEED, end=""))
     assert result.exit_code == 1, result.output
     assert "optimizer group 1's lr: 1.0 instead of 0.01 on rank 1, by 2 processes" in result.stdout
+
+
+def test_a_script_that_ends_with_a_status_of_its_own(run: Run) -> None:
+    """Who starts several processes takes that for a failure."""
+    result = run(SCRIPT.format(seed=SEED, end="raise SystemExit(3)"))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.endswith("train.py: ended with exit status 3\n")
