@@ -120,7 +120,7 @@ def is_rounding(
     if first_loss(before.losses, after.losses) is None:
         says = original.prints and printed.difference(before.printed, after.printed, original.masks, _FIRST)
         return not says and _is_near(before.state, after.state, start, _FIRST)
-    if not _is_near(before.state, after.state, start, _GROWN):
+    if not _is_near(before.state, after.state, start, _GROWN, disturbed):
         return False
     if disturbed is None or off(before, [after]) <= _FIRST:
         return True
@@ -134,19 +134,38 @@ def is_rounding(
     return True
 
 
-def _is_near(before: Sequence[Entry], after: Sequence[Entry], start: Callable[[], RunRecord], limit: float) -> bool:
-    """Whether each tensor is off by no more than a part of what tensors of its sort are."""
-    known = {(each.kind, each.name): each for each in after}
-    pairs = [(each, known[each.kind, each.name]) for each in before]
-    apart_by = [(one, apart(one, other)) for one, other in pairs if one.digest != other.digest]
-    if not apart_by:
+def _is_near(
+    before: Sequence[Entry],
+    after: Sequence[Entry],
+    start: Callable[[], RunRecord],
+    limit: float,
+    disturbed: Callable[[], RunRecord] | None = None,
+) -> bool:
+    """Whether each tensor is off by no more than a part of what tensors of its sort are, or than roundings grow to."""
+    found = _apart_by(before, after)
+    if not found:
         return True
     sizes = largest(before) | {PARAMETERS: _way(start().state, before)}
-    for entry, distance in apart_by:
-        share = _GROWN if entry.kind == "parameter" else limit
-        if distance is None or not distance <= share * sizes[sort(entry)]:
-            return False
-    return True
+    far = [
+        (entry, distance)
+        for entry, distance in found
+        if not distance <= (_GROWN if entry.kind == "parameter" else limit) * sizes[sort(entry)]
+    ]
+    if not far or disturbed is None:
+        return not far
+    grown: dict[str, float] = {}
+    for entry, distance in _apart_by(before, disturbed().state):
+        if math.isfinite(distance):
+            grown[sort(entry)] = max(grown.get(sort(entry), 0.0), distance)
+    return all(distance <= _ONCE * grown.get(sort(entry), 0.0) for entry, distance in far)
+
+
+def _apart_by(before: Sequence[Entry], after: Sequence[Entry]) -> list[tuple[Entry, float]]:
+    """The tensors that differ, and by how much: without bounds where nothing is known of it."""
+    known = {(each.kind, each.name): each for each in after}
+    pairs = [(each, known.get((each.kind, each.name), each)) for each in before]
+    found = [(one, apart(one, other)) for one, other in pairs if one.digest != other.digest]
+    return [(one, math.inf if distance is None else distance) for one, distance in found]
 
 
 def _way(start: Sequence[Entry], end: Sequence[Entry]) -> float:

@@ -187,6 +187,19 @@ def test_rounding_over_the_trajectory(later: float, disturbed: float, expected: 
     assert is_rounding(reference([RECORD]), other, lambda: RECORD, lambda: pushed) is expected
 
 
+@pytest.mark.parametrize(("pushed", "expected"), [(1.0, False), (1.0001, False), (1.1, True), (math.inf, False)])
+def test_a_state_that_strays_as_far_as_a_rounding_grows(pushed: float, expected: bool) -> None:
+    """As in a game of two networks; with nothing known of the push nothing is allowed."""
+
+    def at(value: float) -> RunRecord:
+        far = replace(entry("model.fc.weight", value=value), sketch=() if math.isinf(value) else (value, value))
+        return replace(RECORD, losses=ROUNDED, state=(far, *RECORD.state[1:]))
+
+    start = replace(RECORD, state=(entry("model.fc.weight", value=0.5), *RECORD.state[1:]))
+    known = reference([replace(RECORD, losses=losses([0.9, 0.8, 0.7, 0.61]))])
+    assert is_rounding(known, at(1.2), lambda: start, lambda: replace(at(pushed), losses=ROUNDED)) is expected
+
+
 DOUBLED = replace(RECORD, losses=losses([0.9, 0.8, 0.7, 0.6]))
 
 
