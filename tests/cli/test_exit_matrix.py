@@ -139,7 +139,7 @@ def test_how_it_ends(
         assert ("notes" in row) == ("warning: notes: no Python files found" in result.stderr)
     written = [name for name, content in FILES.items() if (folder / name).read_bytes() != content]
     # Other files are done, whatever is wrong with the first; a run that is itself in error does nothing.
-    ran = "--" not in row and " -" not in row
+    ran = " -" not in f" {row}".replace(" --set courage=9", "")
     assert written == [name for name in FILES if column == "rewrite" and ran and name in arguments and "slow" in name]
     assert all((folder / name).read_bytes() == FAST for name in written)
 
