@@ -1,4 +1,4 @@
-"""AA201 and AA202 gone wrong: other samples, another order, other random numbers, batches in the wrong place."""
+"""AA201 to AA204 gone wrong: other samples, another order, other random numbers, batches in the wrong place."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def _with_workers(scene: Scene, call: str, *more: tuple[str, Code]) -> Planted:
     return made_up(scene.rule("AA201"), node, message, RUNTIME, edit, tier=Tier.EQUIVALENT)
 
 
-@fault("workers/stream-repeated", "stream", "each worker repeats the whole stream")
+@fault("workers/stream-repeated", "stream", "each worker repeats the whole stream: nobody divides it among so many")
 def _(scene: Scene) -> Planted:
-    return _with_workers(scene, "DataLoader(Stream(), batch_size=8)")
+    return reworded(scene.finding("AA204", "loader = DataLoader("), "accel.num_workers()", "2")
 
 
 @fault("workers/stale-dataset", "curriculum", "kept workers do not see what the script changes in the dataset")
@@ -30,7 +30,7 @@ def _(scene: Scene) -> Planted:
 
 @fault("workers/own-generator-repeated", "augmented", "each worker repeats the numbers of the dataset's own generator")
 def _(scene: Scene) -> Planted:
-    return _with_workers(scene, "DataLoader(Jittered(), batch_size=12)")
+    return reworded(scene.finding("AA203", "jittered = DataLoader("), "accel.seed_worker", "None")
 
 
 @fault("workers/seeded-alike", "augmented", "every worker gets the same seed: their augmentations are the same")
