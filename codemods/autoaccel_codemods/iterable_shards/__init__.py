@@ -71,7 +71,8 @@ _OTHERWISE = ("worker_init_fn", "in_order", "sampler", "batch_sampler", "shuffle
 def check(script: Script) -> Iterator[Finding | Skipped]:
     """A loader gets workers together with the loop of its stream, or is left alone for the first reason that is found.
 
-    plain_loops  whether a loop gives one sample for each item, and the same items in each process
+    What workers would see is asked as by `loader_workers`, and of the stream:
+        plain_loops  whether a loop gives one sample for each item, and the same items in each process
     """
     divided: dict[ast.For, Finding] = {}
     for made in loader_calls(script):
