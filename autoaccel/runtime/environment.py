@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 FEATURES: Final = frozenset(
-    """amp compile prefetch resident workers pin heap fused total graphs channels_last matmul_precision
+    """amp compile prefetch resident normalize workers pin heap fused total graphs channels_last matmul_precision
     cudnn_benchmark early_stopping""".split()
 )
 

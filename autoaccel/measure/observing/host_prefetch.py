@@ -186,11 +186,9 @@ def install() -> None:
     def yes(_: Any) -> bool:
         return True
 
-    def watched(
-        batches: Iterator[Any], stream: copy_stream.CopyStream, move: PartsToMove, ahead: int
-    ) -> prefetcher.Epoch:
+    def watched(batches: Iterator[Any], stream: copy_stream.CopyStream, *settings: Any) -> prefetcher.Epoch:
         kind = WatchedEpoch if stream is host else epoch
-        return kind(batches, stream, move, ahead)
+        return kind(batches, stream, *settings)
 
     vars(prefetcher).update(
         overlaps=lambda device: device.type == "cpu" or overlaps(device),
@@ -208,13 +206,15 @@ def install() -> None:
             _OF_LAZY.append(asking)
 
 
-def moved_at_least(loader: Any, device: devices.Device = None, move: PartsToMove = "all") -> Any:
+def moved_at_least(
+    loader: Any, device: devices.Device = None, move: PartsToMove = "all", normalize: bool = False
+) -> Any:
     """`accel.prefetch`, which would not move the batches of a loader without workers."""
-    watched, place = prefetcher.prefetch(loader, device, move), devices.resolve(device if move else "cpu")
+    watched, place = prefetcher.prefetch(loader, device, move, normalize), devices.resolve(device if move else "cpu")
     is_torchs = isinstance(loader, data.DataLoader) and type(loader).__iter__ is data.DataLoader.__iter__
     if getattr(watched, "_ahead", None) is not None or place.type != "cpu" or not is_torchs:
         return watched
-    return prefetcher.Prefetched(loader, place, move if isinstance(move, str) else tuple(move), 0)
+    return prefetcher.Prefetched(loader, place, move if isinstance(move, str) else tuple(move), 0, normalize)
 
 
 def look_back(mark: Mark) -> None:

@@ -115,7 +115,8 @@ class Loaders(Observer):
                 raise
             waited = time.perf_counter() - began
             current.draws = drawn(iterator)
-            self._handed_out(current, batch, waited)
+            # images that come as bytes are told as what the loop gets
+            self._handed_out(current, getattr(iterator, "in_floats", lambda same: same)(batch), waited)
             return batch
 
     def _handed_out(self, current: OpenPass, batch: Any, waited: float) -> None:

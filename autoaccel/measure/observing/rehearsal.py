@@ -73,10 +73,10 @@ def _draw_missing_seeds() -> None:
     prefetched: list[Any] = []
 
     @replacing(prefetcher, "begin_epoch")
-    def begin(plain: Callable[[Any], Any], loader: Any) -> Any:
+    def begin(plain: Callable[..., Any], loader: Any, images: Any = None) -> Any:
         prefetched.append(loader)
         try:
-            return plain(loader)
+            return plain(loader, images)
         finally:
             prefetched.pop()
 

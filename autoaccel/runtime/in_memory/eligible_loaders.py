@@ -94,6 +94,11 @@ class InMemoryLoader:
         return batches
 
 
+def is_collated_by_torch(loader: data.DataLoader[Any]) -> bool:
+    """Whether torch puts a loader's batches together, in its own way."""
+    return loader.collate_fn is collate.default_collate and collate.default_collate_fn_map == _COLLATED
+
+
 def _unfit(loader: data.DataLoader[Any]) -> str:
     """Why a loader's batches are torch's own business, whatever its dataset."""
     if not is_torchs(loader):
@@ -104,7 +109,7 @@ def _unfit(loader: data.DataLoader[Any]) -> str:
         return "the loader has a timeout"
     if loader.batch_sampler is None:
         return "the loader hands out samples, not batches"
-    if loader.collate_fn is not collate.default_collate or collate.default_collate_fn_map != _COLLATED:
+    if not is_collated_by_torch(loader):
         return "batches are put together by a function of the script"
     if data.get_worker_info() is not None:
         return "this is a worker itself"

@@ -3,6 +3,7 @@
 Modules:
     prefetcher          batches under way to the device before the loop asks
     copy_stream         the side stream for copies, and the events that order it
+    image_bytes         images that come as bytes, and are normalised where they go
     rebuild_batch       a batch with some of its tensors replaced
     loader_settings     how many workers the machine has room for; pinning
     managed_epoch       by whom the batches of an epoch are fetched, decided meanwhile

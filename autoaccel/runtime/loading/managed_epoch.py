@@ -28,6 +28,7 @@ from ..distributed import process_group
 from ..environment import disabled, whole_number
 from ..trial.ab_trial import TrialState
 from . import background_fetch, loader_settings, worker_count
+from .image_bytes import ImageBytes
 from .loader_statistics import LoaderStatistics, StepIntervals, middle
 from .torch_iterators import (
     Order,
@@ -99,15 +100,21 @@ _statistics_of: Final[weakref.WeakKeyDictionary[Any, LoaderStatistics]] = weakre
 class ManagedEpoch:
     """The batches of one pass over a managed loader."""
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: Any, images: ImageBytes | None = None) -> None:
+        """images: what lets them come as bytes."""
         if loader not in _statistics_of:
             _statistics_of[loader] = LoaderStatistics(loader)
         self._statistics: Final = _statistics_of[loader]
         self._loader: Final = loader
+        self._images: Final = images
+        # where workers that serve later passes are kept: those that send bytes must not serve a loop over the loader
+        self._keeper: Final = vars(loader) if images is None else images.keeper
         source = loader.generator or torch.default_generator
         self._seeds: Final = torch.Generator(source.device)
         self._seeds.set_state(source.get_state())  # workers get the seed that is drawn now
         self._single: Final = single_process(loader)
+        if images is not None:
+            images.serve(self._single)
         self._order: Final = Order(self._single._sampler_iter, generators_of(loader))  # noqa: SLF001
         self._single._sampler_iter = self._order  # noqa: SLF001
         self._fetcher: Final = background_fetch.BackgroundFetcher.of(self._single, self._statistics.rng_use)
@@ -204,7 +211,7 @@ class ManagedEpoch:
         if self._begun:
             return
         self._begun = True
-        kept, serving = self._loader._iterator, self._statistics.serving  # noqa: SLF001
+        kept, serving = self._keeper["_iterator"], self._statistics.serving
         if kept is not None and (serving is None or serving() is None):
             self._statistics.serving = weakref.ref(self)
             self._workers = kept
@@ -223,7 +230,7 @@ class ManagedEpoch:
         if statistics.refused or not statistics.known or not loader_settings.may_have_workers(loader):
             return
         self._machine = self._machine or loader_settings.machine()
-        keep = loader.persistent_workers and loader._iterator is None  # noqa: SLF001
+        keep = loader.persistent_workers and self._keeper["_iterator"] is None
         factor = loader.prefetch_factor or 2
         found = worker_count.decide_workers(
             worker_count.LoaderMeasurements(
@@ -256,14 +263,17 @@ class ManagedEpoch:
         count = loader_settings.WorkerCount(found.workers)
         context = None if self._loader.num_workers else multiprocessing.get_context("fork")
         try:
-            started = several_processes(self._loader, count, self._order, self._seeds, keep, context)
+            dataset = None if self._images is None else self._images.dataset()
+            started = several_processes(self._loader, count, self._order, self._seeds, keep, context, dataset)
         except Exception as failure:  # whatever it is, batches can be had without
             self._order.put_back()
             self._statistics.refuse(f"workers could not be started: {type(failure).__name__}: {failure}")
             return
+        if self._images is not None:
+            self._images.serve(started)
         self._workers, self._statistics.workers = started, found.workers
         if keep:
-            vars(self._loader)["_iterator"] = started
+            self._keeper["_iterator"] = started
             self._statistics.serving = weakref.ref(self)
         self._statistics.tell(found.workers, found.reason)
 
@@ -300,8 +310,8 @@ class ManagedEpoch:
         return batch
 
     def _dismiss(self) -> None:
-        if self._loader._iterator is self._workers:  # noqa: SLF001
-            vars(self._loader)["_iterator"] = None
+        if self._keeper["_iterator"] is self._workers:
+            self._keeper["_iterator"] = None
         shut_down(self._workers)
         self._workers = None
 
@@ -316,8 +326,8 @@ class ManagedEpoch:
         wait, statistics.waits = middle(statistics.waits[first:]), None
         if not worker_count.helps(statistics.fetch, wait):
             drain(self._workers)
-            if self._loader._iterator is self._workers:  # noqa: SLF001
-                vars(self._loader)["_iterator"] = None  # no later pass finds them
+            if self._keeper["_iterator"] is self._workers:
+                self._keeper["_iterator"] = None  # no later pass finds them
             statistics.refuse(
                 f"with workers the loop waited {wait * 1e3:.3g} ms for a batch, without {statistics.fetch * 1e3:.3g} ms"
             )

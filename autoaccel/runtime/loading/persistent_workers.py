@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import torch
 
+from .image_bytes import ImageBytes
 from .managed_epoch import ManagedEpoch, chosen, managed
 from .stream_epoch import StreamEpoch, managed_stream
 from .torch_iterators import WorkerEpoch, generators_of
@@ -21,12 +22,24 @@ from .torch_iterators import WorkerEpoch, generators_of
 _under_way: Final[weakref.WeakKeyDictionary[Any, weakref.ref[WorkerEpoch]]] = weakref.WeakKeyDictionary()
 
 
-def begin_epoch(loader: Any) -> Iterator[Any]:
-    """`iter(loader)`, but for loaders whose workers the runtime chose; the script's own stay as they are."""
+def begin_epoch(loader: Any, images: ImageBytes | None = None) -> Iterator[Any]:
+    """`iter(loader)`, but for loaders whose workers the runtime chose; the script's own stay as they are.
+
+    images: what lets them come as bytes.
+    """
     if managed(loader):
-        return ManagedEpoch(loader)
+        return ManagedEpoch(loader, images)
     if managed_stream(loader):
         return StreamEpoch(loader)
+    if images is None:
+        return _begin(loader)
+    with images.instead(loader):
+        batches = _begin(loader)
+        images.serve(batches.batches if isinstance(batches, WorkerEpoch) else batches)
+        return batches
+
+
+def _begin(loader: Any) -> Iterator[Any]:
     if not keeps_chosen(loader):
         return iter(loader)
     earlier = _under_way.get(loader)

@@ -33,6 +33,7 @@ from ..environment import Decision, disabled, note, whole_number
 from ..in_memory import eligible_loaders
 from . import glibc_malloc
 from .copy_stream import CopyStream, Event, copy_stream_of
+from .image_bytes import ImageBytes, images_of
 from .loader_settings import may_have_workers
 from .loader_statistics import named
 from .managed_epoch import foreseeable, managed
@@ -45,7 +46,7 @@ from .torch_iterators import WorkerEpoch, at_hand, generators_of, is_torchs
 SMALLEST_BATCH: Final = 2**20  # bytes; below, the events cost more time than the copy takes
 
 
-def prefetch(loader: Any, device: devices.Device = None, move: PartsToMove = "all") -> Any:
+def prefetch(loader: Any, device: devices.Device = None, move: PartsToMove = "all", normalize: bool = False) -> Any:
     """Iterate `loader` with the next batch already being copied to `device`.
 
     Batches of data that lie in memory are looked up whole, as `accel.in_memory` does, on the device where they fit.
@@ -57,6 +58,8 @@ def prefetch(loader: Any, device: devices.Device = None, move: PartsToMove = "al
         device: Where batches go; None is the current accelerator. With CPU and MPS nothing overlaps: no lookahead.
         move: "all", or the positions or keys of the batch that the loop itself moves; the rest stays on the CPU. With
             () nothing is moved, and `device` does not matter: `accel.in_memory(loader)` says this.
+        normalize: Whether images that torchvision reads, whose pipeline ends with `ToTensor` and maybe `Normalize`, are
+            fetched as bytes and made floats where they go, a batch at a time (`image_bytes`). The loop sees the same.
 
     Returns:
         What has the loader's length and attributes, or the loader itself. The loop keeps its own `.to(device)`, which
@@ -68,10 +71,11 @@ def prefetch(loader: Any, device: devices.Device = None, move: PartsToMove = "al
     note(f"prefetch {named(loader)}", decision)
     ahead = decision.value
     named_parts = move if isinstance(move, str) else tuple(move)
+    prefetched = Prefetched(loader, home, named_parts, ahead or None, normalize)
     runs = managed(loader) or managed_stream(loader) or keeps_chosen(loader)
     if ahead or runs or eligible_loaders.fits(loader, home, named_parts):
-        return Prefetched(loader, home, named_parts, ahead or None)
-    return loader
+        return prefetched
+    return loader if prefetched.images() is None else prefetched
 
 
 def lookahead(loader: Any, device: torch.device) -> Decision:
@@ -121,22 +125,33 @@ def unsafe(loader: Any) -> str:
 class Prefetched:
     """A loader as the loop sees it: iteration looks ahead, everything else is the loader's own."""
 
-    __slots__ = ("_ahead", "_device", "_loader", "_move")
+    __slots__ = ("_ahead", "_device", "_loader", "_move", "_normalize")
     _loader: Any
 
-    def __init__(self, loader: Any, device: torch.device, move: PartsToMove, ahead: int | None) -> None:
+    def __init__(
+        self, loader: Any, device: torch.device, move: PartsToMove, ahead: int | None, normalize: bool = False
+    ) -> None:
         """device: where the loop moves its batches; ahead: how many are under way there, None without a side stream."""
-        for name, value in (("_loader", loader), ("_device", device), ("_move", move), ("_ahead", ahead)):
+        given = loader, device, move, ahead, normalize
+        for name, value in zip(("_loader", "_device", "_move", "_ahead", "_normalize"), given, strict=True):
             object.__setattr__(self, name, value)
 
     def __iter__(self) -> Iterator[Any]:
         # of batches in memory none: there is nothing to wait for, and random crops would be drawn before the loop's own
-        batches, ahead = eligible_loaders.begin(self._loader, self._device, self._move), 0
+        batches, ahead, images = eligible_loaders.begin(self._loader, self._device, self._move), 0, None
         if batches is None:
-            batches, ahead = begin_epoch(self._loader), self._ahead or 0
+            images = self.images()
+            batches, ahead = begin_epoch(self._loader, images), self._ahead or 0
             if ahead and not hasattr(batches, "left") and (generators := generators_of(self._loader)):
                 batches = WorkerEpoch(batches, generators)
-        return batches if self._ahead is None else Epoch(batches, copy_stream_of(self._device), self._move, ahead)
+        if self._ahead is None and (images is None or images.device is None):
+            return batches
+        return Epoch(batches, copy_stream_of(self._device), self._move, ahead, images)
+
+    def images(self) -> ImageBytes | None:
+        """What lets a pass fetch images as bytes, where that was asked for and can be done."""
+        place = self._device if overlaps(self._device) else None
+        return images_of(self._loader, place, self._move) if self._normalize else None
 
     def __len__(self) -> int:
         return len(self._loader)
@@ -194,7 +209,15 @@ def _without_frames(failure: Exception) -> Exception:
 class Epoch:
     """One pass over a loader's batches, `ahead` of them under way to the device."""
 
-    def __init__(self, batches: Iterator[Any], copy_stream: CopyStream, move: PartsToMove, ahead: int) -> None:
+    def __init__(
+        self,
+        batches: Iterator[Any],
+        copy_stream: CopyStream,
+        move: PartsToMove,
+        ahead: int,
+        images: ImageBytes | None = None,
+    ) -> None:
+        """images: what makes floats of a batch of bytes."""
         self._staged: deque[_Staged] = deque()
         self._failure: Exception | None = None
         self._ended = False  # the loop was told that there are no more
@@ -202,6 +225,7 @@ class Epoch:
         self._copy_stream = copy_stream
         self._move = move
         self._ahead = ahead
+        self._images = images
 
     def __iter__(self) -> Iterator[Any]:
         return self
@@ -270,12 +294,13 @@ class Epoch:
         return list(found.values()) if enough else []
 
     def _hand_over(self, staged: _Staged) -> Any:
-        if staged.copied is None:
-            return staged.batch
-        self._copy_stream.wait(staged.consumer, staged.copied)
-        # Memory belongs to the stream it was allocated on: if the program computes on another now, its own `.to`
-        # shall allocate.
-        return staged.batch if self._copy_stream.consumer() == staged.consumer else staged.host
+        batch = staged.batch
+        if staged.copied is not None:
+            self._copy_stream.wait(staged.consumer, staged.copied)
+            # Memory belongs to the stream it was allocated on: if the program computes on another now, its own `.to`
+            # shall allocate.
+            batch = staged.batch if self._copy_stream.consumer() == staged.consumer else staged.host
+        return batch if self._images is None else self._images.finished(batch)
 
     def close(self) -> None:
         """Stop: what is staged is dropped, behind its copy. Every end of a loop does this by dropping the iterator."""

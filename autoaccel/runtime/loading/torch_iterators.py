@@ -23,7 +23,7 @@ _RECENT: Final = 16  # batches: as far as anybody looks ahead, and more
 # What is altered of a loader for a moment, and what is read or replaced inside its iterators, with where torch uses it.
 _SETTINGS: Final = frozenset(
     {"num_workers", "prefetch_factor", "persistent_workers", "timeout", "generator", "sampler", "batch_sampler"}
-    | {"_iterator", _CONTEXT}
+    | {"dataset", "_iterator", _CONTEXT}
 )
 _INSIDES: Final = (
     ("DataLoader", "_get_iterator", set[str]()),
@@ -200,7 +200,7 @@ def single_process(loader: Any, seeds: torch.Generator | None = None) -> Any:
     """The iterator that a loader without workers has, whatever workers it has: it draws its seed, and no more; from
     `seeds`, if given."""
     changes: dict[str, Any] = {} if seeds is None else {"generator": seeds}
-    with _altered(loader, num_workers=0, prefetch_factor=None, persistent_workers=False, timeout=0, **changes):
+    with altered(loader, num_workers=0, prefetch_factor=None, persistent_workers=False, timeout=0, **changes):
         return loader._get_iterator()  # noqa: SLF001
 
 
@@ -208,12 +208,18 @@ def stream_workers(loader: Any, workers: int, seeds: torch.Generator, context: A
     """New workers for the rest of a pass over a stream; arguments as those of `several_processes`."""
     changes: dict[str, Any] = {"generator": seeds} if context is None else {"generator": seeds, _CONTEXT: context}
     factor = loader.prefetch_factor or 2
-    with _altered(loader, num_workers=workers, prefetch_factor=factor, persistent_workers=False, **changes):
+    with altered(loader, num_workers=workers, prefetch_factor=factor, persistent_workers=False, **changes):
         return _unwatched(loader._get_iterator())  # noqa: SLF001
 
 
 def several_processes(
-    loader: Any, workers: int, order: Order, seeds: torch.Generator, keep: bool, context: Any = None
+    loader: Any,
+    workers: int,
+    order: Order,
+    seeds: torch.Generator,
+    keep: bool,
+    context: Any = None,
+    dataset: Any = None,
 ) -> Any:
     """New workers that fetch what is left of an order.
 
@@ -221,13 +227,16 @@ def several_processes(
     seeds: the generator they get their base seed from.
     keep: whether they are to serve later passes.
     context: how they are started, if not as the loader says.
+    dataset: what they fetch from, if not from the loader's.
     """
     batched = loader.batch_sampler is not None
     changes: dict[str, Any] = {"batch_sampler" if batched else "sampler": order, "generator": seeds}
+    if dataset is not None:
+        changes["dataset"] = dataset
     if context is not None:
         changes[_CONTEXT] = context
     factor = loader.prefetch_factor or 2
-    with _altered(loader, num_workers=workers, prefetch_factor=factor, persistent_workers=keep, **changes):
+    with altered(loader, num_workers=workers, prefetch_factor=factor, persistent_workers=keep, **changes):
         iterator = loader._get_iterator()  # noqa: SLF001
     iterator._index_sampler = loader._index_sampler  # noqa: SLF001 - for loops over the loader itself
     return _unwatched(iterator)
@@ -277,7 +286,7 @@ def at_hand(iterator: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _altered(loader: Any, **changes: Any) -> Iterator[None]:
+def altered(loader: Any, **changes: Any) -> Iterator[None]:
     """The loader with other settings for the moment: a copy would be another loader to whoever watches it."""
     settings = vars(loader)
     before = {name: settings[name] for name in changes}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from autoaccel import runtime as accel
 from autoaccel.runtime.amp import precision
-from autoaccel.runtime.loading import loader_statistics, managed_epoch, prefetcher, worker_count
+from autoaccel.runtime.loading import image_bytes, loader_statistics, managed_epoch, prefetcher, worker_count
 from autoaccel.runtime.loading.loader_settings import WorkerCount
 from autoaccel.runtime.trial.ab_trial import ABTrial
 
@@ -274,3 +275,24 @@ def test_steps_are_timed_on_the_device() -> None:
     assert known
     assert min(device for _, device in known) > 0.002
     assert min(host for host, _ in known) < 0.002
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_images_as_bytes_are_the_same_floats(torchvision: ModuleType, workers: int) -> None:
+    """Divisions on the device may be rounded otherwise; what is looked up is not."""
+    t = torchvision.transforms
+    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+    pipeline = t.Compose([t.Resize(256), t.CenterCrop(224), t.ToTensor(), t.Normalize(mean, std)])
+    dataset = torchvision.datasets.FakeData(96, (3, 250, 250), transform=pipeline)
+    plain = DataLoader(dataset, batch_size=32, num_workers=workers, pin_memory=True)
+    seen = 0
+    for (want, labels), (images, same_labels) in zip(plain, accel.prefetch(plain, "cuda", normalize=True), strict=True):
+        assert images.is_cuda
+        assert images.is_contiguous()
+        assert torch.equal(images.cpu(), want)
+        assert torch.equal(same_labels.cpu(), labels)
+        seen += len(images)
+        poison()
+    assert seen == 96
+    (known,) = image_bytes._known[plain].values()
+    assert known.device == torch.device("cuda")

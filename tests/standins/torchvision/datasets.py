@@ -177,13 +177,25 @@ class FakeData(VisionDataset):
         return Image.fromarray(picture), target
 
 
+def default_loader(path: str) -> Image.Image:
+    """A file as an image of three colours."""
+    return Image.open(path).convert("RGB")
+
+
 class ImageFolder(VisionDataset):
     """Real files: one folder a class, images below it."""
 
     extensions: ClassVar[tuple[str, ...]] = (".jpg", ".jpeg", ".png", ".ppm", ".bmp")
 
-    def __init__(self, root: Any, transform: Transform = None, target_transform: Transform = None) -> None:
+    def __init__(
+        self,
+        root: Any,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        loader: Callable[[str], Any] = default_loader,
+    ) -> None:
         super().__init__(root, transform, target_transform)
+        self.loader = loader
         self.classes = sorted(entry.name for entry in Path(root).iterdir() if entry.is_dir())
         self.class_to_idx = {name: index for index, name in enumerate(self.classes)}
         self.samples = [
@@ -200,6 +212,6 @@ class ImageFolder(VisionDataset):
     def __len__(self) -> int:
         return len(self.samples)
 
-    def image(self, index: int) -> tuple[Image.Image, Any]:
+    def image(self, index: int) -> tuple[Any, Any]:
         path, label = self.samples[index]
-        return Image.open(path).convert("RGB"), label
+        return self.loader(path), label

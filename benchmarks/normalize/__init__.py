@@ -1,0 +1,1 @@
+"""What images that come as bytes gain."""
