@@ -49,6 +49,13 @@ def _made(script: Script, loop: LoaderLoop) -> list[tuple[Script, LoaderCall]]:
     ]
 
 
+def is_looked_up(script: Script, made: LoaderCall) -> bool:
+    """Whether the runtime looks up a loader's batches whole, whatever the device."""
+    workers = made.settings.get("num_workers")
+    ours = isinstance(workers, ast.Call) and script.runtime_name(workers.func) == "num_workers"
+    return (ours or _collates(made)) and not _OWN_WAY & made.settings.keys() and _in_memory(script, made)
+
+
 def works(script: Script, loop: ast.For | ast.AsyncFor | ast.While) -> bool:
     """Whether a model runs in the loop; others that only look at the data are short."""
     return any(True for _ in forward_calls(script, loop)) or asks_for_gradients(script, loop) is not None
