@@ -73,7 +73,7 @@ def shown(fault: Fault) -> str:
         before, after = fault.path.read_text(encoding="utf-8"), fault.other_version
         return "".join(difflib.unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True)))
     folder = fault.path.parent
-    rules = distributing(folder).rules if fault.ranks else registry.rules()
+    rules = distributing(folder).rules if fault.ranks else [rule for rule in registry.rules() if not rule.opt_in]
     paths = tuple(sorted(folder.glob("*.py"))) if fault.file else (fault.path,)
     analysis = _analysis(fault.planted_in, paths, tuple(rules))
     altered, _ = plant(analysis, fault.plant)
