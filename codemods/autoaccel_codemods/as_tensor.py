@@ -1,4 +1,4 @@
-"""Share arrays' memory instead of copying it.
+"""Share the memory of arrays.
 
 `torch.tensor(array)` always copies; `torch.as_tensor(array)` uses the array's memory. For a batch of 64 images of
 224 x 224 that saves tens of milliseconds on the host, and the memory of the copy.

@@ -1,4 +1,4 @@
-"""Lay out pictures pixel by pixel.
+"""Lay out pictures by pixel.
 
 Convolutions work on all channels of one pixel after the other. Pictures lie channel by channel, so they are reordered
 before every layer and after it; laid out channels last once, they stay so through convolutions, normalisations and

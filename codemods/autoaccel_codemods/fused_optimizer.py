@@ -1,4 +1,4 @@
-"""Update Adam's parameters in one kernel.
+"""Run Adam in one kernel.
 
 By default Adam computes the update of each parameter by a dozen operations, each of which goes through memory; on a GPU
 it does so for all parameters together. The fused kernel goes through memory once. `accel.optimizer` returns the same

@@ -1,4 +1,4 @@
-"""Stack NumPy arrays before they become tensors.
+"""Stack arrays before making tensors.
 
 `torch.tensor(list_of_arrays)` visits every element of every array through Python, and torch warns that this is
 extremely slow: 64 arrays of 784 numbers take 3.5 ms, or 0.02 ms joined by `numpy.array` first. Shape, type, layout and

@@ -1,4 +1,4 @@
-"""Remove suppressions that silence nothing.
+"""Remove idle suppressions.
 
 A comment that has outlived its reason tells readers of a trap that is not there, and silences the next slow pattern
 that is written on its line. `rewrite` takes it away with its reason, or just the codes that are not needed; no

@@ -1,4 +1,4 @@
-"""Load batches in worker processes that each seed the generators of the dataset.
+"""Seed the generators of datasets in workers.
 
 A generator that a dataset keeps (`np.random.default_rng(0)`, `random.Random(0)`, `torch.Generator()`) is copied into
 each worker: all would draw the same numbers, and the same ones in every pass. So `loader-workers` (AA201) gives such a

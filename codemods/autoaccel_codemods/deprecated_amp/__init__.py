@@ -1,4 +1,4 @@
-"""Spell mixed precision as torch does.
+"""Spell mixed precision anew.
 
 `torch.cuda.amp` and `torch.cpu.amp` only pass their arguments on to `torch.amp`, with a warning each time. The new
 spelling takes the device type first, and the data type before `enabled`. Where some code around a region may have set

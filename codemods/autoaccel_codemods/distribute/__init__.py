@@ -1,4 +1,4 @@
-"""Train the same by many processes.
+"""Train by several processes.
 
 Under `torchrun` each process computes its rows of every batch, and gradients are averaged by torch's own reducer; each
 runs the script's own lines on whole batches, so batch size, loss, schedule, metrics and prints mean what they meant.

@@ -1,4 +1,4 @@
-"""Stop when validation gets no better.
+"""Stop when validation stalls.
 
 Epochs after the best one cost as much as those before it, and make the model worse. The loop ends when so many epochs
 in a row have brought no better figure, and the model has the weights of the best one again. That is another training,

@@ -1,4 +1,4 @@
-"""Divide a stream among worker processes.
+"""Divide streams among workers.
 
 Each worker of a loader repeats an `IterableDataset` as a whole, so `loader-workers` (AA201) gives it none, and the
 training step waits for every batch. Where a plain loop yields one sample for each item, the items can be divided: with

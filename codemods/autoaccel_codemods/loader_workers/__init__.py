@@ -1,4 +1,4 @@
-"""Load batches in worker processes, into pinned memory.
+"""Load batches in workers, into pinned memory.
 
 Without workers the training step waits while the main process reads and decodes every sample; with them the next
 batches are made meanwhile. From pinned memory the copy to the device runs at full speed and beside the computation.

@@ -1,4 +1,4 @@
-"""Fetch and copy the next batch while the step runs.
+"""Fetch the next batch during the step.
 
 Without it each step begins by waiting for its own batch: to be fetched from the loader, then to be copied. The
 prefetcher starts both for the next batch on a side stream as soon as a step begins. The copies in the loop stay, and
