@@ -119,7 +119,7 @@ def is_rounding(
     before, after, _ = regrouped(original.record, other)
     if first_loss(before.losses, after.losses) is None:
         says = original.prints and printed.difference(before.printed, after.printed, original.masks, _FIRST)
-        return not says and _is_near(before.state, after.state, start, _FIRST)
+        return not says and _is_near(before.state, after.state, start, _FIRST, disturbed)
     if not _is_near(before.state, after.state, start, _GROWN, disturbed):
         return False
     if disturbed is None or off(before, [after]) <= _FIRST:
