@@ -64,7 +64,7 @@ def compile(target: _Target, *, steps: Any = None) -> _Target:  # noqa: A001 - s
     if disabled("compile"):
         note("compile", Decision(False, "AUTOACCEL_DISABLE"))
         return target
-    if isinstance(target, nn.parallel.DistributedDataParallel | nn.DataParallel) and not is_shared(target):
+    if isinstance(target, nn.parallel.DistributedDataParallel | nn.DataParallel):
         compile(target.module, steps=steps)  # the wrapper's own work, overlapping communication, is better left outside
         return target
     if isinstance(target, nn.Module):

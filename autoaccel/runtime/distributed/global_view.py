@@ -75,10 +75,9 @@ def distribute(model: _Model, shard: bool = False) -> _Model:
     gradient_reduction.install()
     process_group.share_generators(group)
     _share_values(model, group)
-    for each in (model, *(wrapper.module for wrapper in model.modules() if isinstance(wrapper, nn.DataParallel))):
-        if each._compiled_call_impl is not None:  # noqa: SLF001
-            note(f"compile {type(each).__name__}", Decision(False, "it is distributed"))
-            each._compiled_call_impl = None  # noqa: SLF001
+    if model._compiled_call_impl is not None:  # noqa: SLF001
+        note(f"compile {type(model).__name__}", Decision(False, "it is distributed"))
+        model._compiled_call_impl = None  # noqa: SLF001
     _made += 1
     # torch asks a module for `forward` at each call: hooks of the model see all rows, those of one rank are within
     model.forward = GlobalForward(model, group, _made)
