@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from autoaccel.pytorch.reachable_code import reachable_code
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
-Mention: TypeAlias = ast.Name | ast.Attribute
 _ASKING = frozenset({"isinstance", "issubclass"})
 
 
 def mention_in_reach(
-    scripts: Iterable[Script],
-    names: re.Pattern[str],
-    text: re.Pattern[str],
-    passes: Callable[[Script, Mention], bool] = lambda _script, _mention: False,
+    scripts: Iterable[Script], names: re.Pattern[str], text: re.Pattern[str]
 ) -> tuple[Script, ast.AST] | None:
     """Where code of these files, or what it calls in others, mentions one of the qualified `names`.
 
@@ -29,11 +25,10 @@ def mention_in_reach(
         scripts: The files to begin with.
         names: What to look for.
         text: What a file that mentions any of it says somewhere: a file without is not looked at.
-        passes: Which mentions do not count.
     """
     whole = dict.fromkeys(scripts)
     for script in whole:
-        if (mention := _first_mention(script, script.tree, names, text, passes)) is not None:
+        if (mention := _first_mention(script, script.tree, names, text)) is not None:
             return script, mention
     known = {script.text for script in whole}
     texts = dict.fromkeys(each for script in whole for each in script.project.related_texts(script))
@@ -45,25 +40,19 @@ def mention_in_reach(
         for other, node in reachable_code(script, (script.tree, *functions)):
             if other not in whole and node not in seen:
                 seen.add(node)
-                if (mention := _first_mention(other, node, names, text, passes)) is not None:
+                if (mention := _first_mention(other, node, names, text)) is not None:
                     return other, mention
     return None
 
 
-def _first_mention(
-    script: Script,
-    node: ast.AST,
-    names: re.Pattern[str],
-    text: re.Pattern[str],
-    passes: Callable[[Script, Mention], bool],
-) -> ast.AST | None:
+def _first_mention(script: Script, node: ast.AST, names: re.Pattern[str], text: re.Pattern[str]) -> ast.AST | None:
     """The first mention that is not in a question or a type."""
     if not text.search(script.text):
         return None
-    mentions: list[tuple[Mention, str]] = [*script.qualified_attributes, *script.qualified_names]
+    mentions: list[tuple[ast.Name | ast.Attribute, str]] = [*script.qualified_attributes, *script.qualified_names]
     for part, name in mentions:
         if _matches(names, name) and isinstance(part.ctx, ast.Load) and script.inside(part, node):
-            if not _asks(script, part) and not passes(script, part):
+            if not _asks(script, part):
                 return part
     return None
 

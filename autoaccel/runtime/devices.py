@@ -113,10 +113,5 @@ def module_device(module: torch.nn.Module) -> torch.device | None:
     return None
 
 
-def is_replicated(module: object) -> bool:
-    """Whether this is a `DataParallel` that runs a copy of its module on each of several devices, in threads."""
-    return issubclass(type(module), torch.nn.DataParallel) and len(getattr(module, "device_ids", ())) > 1
-
-
 def _first(values: Iterable[Any]) -> torch.device | None:
     return next((place for place in map(device_of, values) if place is not None), None)

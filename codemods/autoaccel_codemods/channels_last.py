@@ -9,11 +9,11 @@ differ by rounding, dropout draws other masks.
 Left alone:
 - models without convolutions over two dimensions, and those whose parts are not visible;
 - scripts that choose layouts themselves (`memory_format`), compile, export or capture CUDA graphs;
-- models with hooks; parts of models under `DataParallel`; programs that take gradients by `torch.autograd.grad`,
-  compute activations again in the backward pass, define functions of autograd or kernels of their own;
+- models with hooks, or under `DataParallel`; programs that take gradients by `torch.autograd.grad`, compute activations
+  again in the backward pass, define functions of autograd or kernels of their own;
 - forward passes that keep what they compute: `self.features = x`;
 - when the script runs: forward passes that ask for strides or make views that the other layout does not have, training
-  in several processes or on several devices, deterministic algorithms.
+  in several processes, deterministic algorithms.
 
 Before:
     model = ResNet().to(device)
@@ -35,7 +35,7 @@ from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import Code, Edit, Finding, InsertAfter, InsertBefore, Skipped, Tier
 from autoaccel.pytorch import cuda_graphs
-from autoaccel.pytorch.data_parallel import replicated_unnoticed
+from autoaccel.pytorch.data_parallel import replicated
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.compile.blockers import model_classes, of_file
@@ -124,7 +124,7 @@ def _of_file(script: Script) -> str | None:
         if (mention := mention_in_reach(related, _NOTICING, _NOTICING_WORDS)) is not None:
             where, node = mention
             return f"`{where.source(node)}` may see how its tensors lie in memory"
-        if replicated_unnoticed(related) is not None:
+        if replicated(related) is not None:
             return "DataParallel copies the model to every device at every step"
         return cuda_graphs.REASON if cuda_graphs.captures(script) else None
     except Incomplete as incomplete:

@@ -15,13 +15,13 @@ from autoaccel_codemods.autocast.blockers import Problem
 
 SKIPPED = """\
 import torch
-from torch.nn.parallel import data_parallel
+from torch.nn import DataParallel
 
-model = torch.nn.Linear(3, 3).cuda()
+model = DataParallel(torch.nn.Linear(3, 3)).cuda()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for x, y in batches:
     optimizer.zero_grad()
-    torch.nn.functional.mse_loss(data_parallel(model, x.cuda()), y.cuda()).backward()
+    torch.nn.functional.mse_loss(model(x.cuda()), y.cuda()).backward()
     optimizer.step()
 """
 

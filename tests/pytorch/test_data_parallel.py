@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Project, load
-from autoaccel.pytorch.data_parallel import replicated, replicated_unnoticed
+from autoaccel.pytorch.data_parallel import replicated
 
 HEAD = """import mmcv.parallel
 import torch
@@ -71,50 +71,3 @@ def test_by_a_function_of_another_file(tmp_path: Path) -> None:
         script = project.script(path)
         assert script is not None
         assert (replicated([script]) is not None) is expected
-
-
-TRAINING = """
-def train(model, optimizer):
-    for x in range(9):
-        model(x).backward()
-        optimizer.step()
-
-"""
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        "model = nn.DataParallel(model)\ntrain(model, optimizer)",
-        "if several:\n    model = nn.parallel.DataParallel(model, device_ids=[0, 1])\ntrain(model, optimizer)",
-        "model.features = nn.DataParallel(model.features)\ntrain(model, optimizer)",
-        "def wrapped(model):\n    return nn.DataParallel(model)\ntrain(wrapped(model), optimizer)",
-        "def main():\n    wrapped = nn.DataParallel(model)\n    train(wrapped, optimizer)\nmain()",
-        "class Loop:\n    def __init__(self):\n        self.net = nn.DataParallel(model)\ntrain(Loop().net, optimizer)",
-        "for fold in range(5):\n    model = nn.DataParallel(make())\n    train(model, optimizer)",
-    ],
-)
-def test_wrapped_before_it_is_trained(lines: str) -> None:
-    script = load(f"{HEAD}{TRAINING}{lines}\n")
-    assert replicated([script]) is not None
-    assert replicated_unnoticed([script]) is None
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        "train(model, optimizer)\nmodel = nn.DataParallel(model)\ntrain(model, optimizer)",
-        "loss.backward()\nmodel = nn.DataParallel(model)",
-        "def wrapped(model):\n    return nn.DataParallel(model)\ntrain(model, optimizer)\nwrapped(model)",
-        "def wrapped(model):\n    train(model, optimizer)\n    return nn.DataParallel(model)\nwrapped(model)",
-        "def wrapped(model):\n    return nn.DataParallel(model)\nregister(wrapped)",
-        "wrap = nn.DataParallel if several else nn.Identity",
-        "wrap = lambda model: nn.DataParallel(model)",
-        "class Wrapped(nn.DataParallel): pass",
-        "class Net(nn.Module):\n    def __init__(self):\n        self.body = nn.DataParallel(nn.Linear(1, 1))",
-        "model = mmcv.parallel.MMDataParallel(model)",
-        "model = nn.DataParallel(model)\noutput = parallel.data_parallel(model, x, range(2))",
-    ],
-)
-def test_replicated_unnoticed(lines: str) -> None:
-    assert replicated_unnoticed([load(f"{HEAD}{TRAINING}{lines}\n")]) is not None

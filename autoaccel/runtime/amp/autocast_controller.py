@@ -159,8 +159,6 @@ class AutocastController:
         self._misfit = None
         if self._given_up:
             phase.verdict = False
-        elif phase.verdict and (misfit := self._has_misfit()):  # an earlier run had none, or an earlier training
-            self._decide(phase, False, f"not used: {misfit}")
         if phase.verdict is None:
             self._use(low=False)
             self._note(phase, "trying", f"{self._low_name} against float32: {self._reason}")

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from .. import devices
 from ..environment import setting
 
 
@@ -30,7 +29,7 @@ def float16_in_any_region(kind: str) -> str:
     https://github.com/pytorch/pytorch/blob/main/torch/nn/parallel/parallel_apply.py)
     """
     for thing in gc.get_objects():
-        if devices.is_replicated(thing):
+        if issubclass(type(thing), torch.nn.DataParallel) and len(getattr(thing, "device_ids", ())) > 1:
             return "DataParallel runs its replicas in float16 in any autocast region"
         if kind == "cuda" and issubclass(type(thing), torch.nn.RNNBase):
             if any(parameter.device.type == kind for parameter in thing.parameters()):

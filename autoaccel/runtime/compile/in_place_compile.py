@@ -64,7 +64,7 @@ def compile(target: _Target, *, steps: Any = None) -> _Target:  # noqa: A001 - s
     if disabled("compile"):
         note("compile", Decision(False, "AUTOACCEL_DISABLE"))
         return target
-    if isinstance(target, nn.parallel.DistributedDataParallel | nn.DataParallel):
+    if isinstance(target, nn.parallel.DistributedDataParallel):
         compile(target.module, steps=steps)  # the wrapper's own work, overlapping communication, is better left outside
         return target
     if isinstance(target, nn.Module):
@@ -84,11 +84,15 @@ def _planned(steps: Any) -> int | None:
 
 
 def _compilable(module: nn.Module) -> bool:
-    compiled = hasattr(module, "_orig_mod") or isinstance(module, torch.jit.ScriptModule)  # by `torch.compile(module)`
+    wraps = hasattr(module, "_orig_mod")  # the result of torch.compile(module)
+    unfit = (
+        torch.jit.ScriptModule,
+        nn.DataParallel,
+    )  # replicas share the attribute, and with it the first replica's parameters
     if is_shared(module):
         note(f"compile {type(module).__name__}", Decision(False, "ranks share its batches"))
         return False
-    return not compiled and is_plain(module) and not stands_in(module, _InPlace)
+    return not wraps and is_plain(module) and not stands_in(module, _InPlace) and not isinstance(module, unfit)
 
 
 def _torch_compile(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -278,21 +282,18 @@ class _InPlace(InPlaceCall):
             self._hooks_known = registered
             self._hooked = hooked(self.module)
             if self._hooked:
-                note(
-                    f"compile {type(self.module).__name__}",
-                    Decision(False, "modules inside it have hooks, or run on several devices"),
-                )
+                note(f"compile {type(self.module).__name__}", Decision(False, "modules inside it have hooks"))
         return self._hooked
 
 
 def hooked(module: nn.Module) -> bool:
-    """Whether hooks inside a module would be lost in a compiled graph, or parts of it run in threads.
+    """Whether hooks inside a module would be lost in a compiled graph.
 
     Hooks of the module itself are traced with it, but a pre-hook of it that replaces weights (the old `spectral_norm`
     and `weight_norm`) is not for a graph either.
     """
     global_hooks: Callable[[], bool] = nn.modules.module._has_any_global_hook  # noqa: SLF001
-    if global_hooks() or any(map(devices.is_replicated, module.modules())):
+    if global_hooks():
         return True
     return bool(module._forward_pre_hooks) or any(  # noqa: SLF001
         inner._forward_hooks or inner._forward_pre_hooks or inner._backward_hooks or inner._backward_pre_hooks  # noqa: SLF001

@@ -54,7 +54,7 @@ def channels_last(model: _Model) -> _Model:
         model: Its arguments of four dimensions are pictures (N, C, H, W). A model without convolutions over two
             dimensions, or one that is compiled, exported or replicated, is left alone.
     """
-    if isinstance(model, nn.parallel.DistributedDataParallel | nn.DataParallel):
+    if isinstance(model, nn.parallel.DistributedDataParallel):
         channels_last(model.module)
         return model
     if disabled("channels_last"):
@@ -70,7 +70,7 @@ def settled() -> bool:
 
 
 def _may_be_laid_out(module: nn.Module) -> bool:
-    unfit = isinstance(module, torch.jit.ScriptModule) or hasattr(module, "_orig_mod")
+    unfit = isinstance(module, (torch.jit.ScriptModule, nn.DataParallel)) or hasattr(module, "_orig_mod")
     if unfit or not is_plain(module) or stands_in(module, ChannelsLastCall):
         return False
     return any(isinstance(inner, _CONVOLUTIONS) for inner in module.modules())

@@ -150,8 +150,6 @@ class StepController:
                 return "but for SGD, an optimizer is captured with its fused kernel only"
         if any(isinstance(each, torch.amp.GradScaler) and each.is_enabled() for each in variables(function)):
             return "gradients are scaled"
-        if any(devices.is_replicated(each) for root in self._state.modules for each in root.modules()):
-            return "DataParallel runs on several devices"
         homes = {each.device for each in (*self._state.parameters, *tensors)}
         if len(homes) > 1:
             return f"its tensors are on {' and '.join(sorted(map(str, homes)))}"

@@ -13,9 +13,8 @@ Scripts that set `cudnn.deterministic` get the same results in each run: there b
 Left alone:
 - closures (LBFGS), second derivatives, gradients that the script applies or reads by hand, hooks that see gradients in
   any file that shares its objects;
-- models in another precision, sharded or remote models, mixed precision of the script's own; models that are copied to
-  several devices, whose threads do not take over the precision of a region: but for those in `nn.DataParallel` before
-  they are trained, which stay in float32 where there are several when the script runs;
+- models in another precision, sharded or remote models, mixed precision of the script's own; models under
+  `DataParallel`, whose threads do not take over the precision of a region;
 - code that low precision breaks: operations that have no kernels for it on the CPU or on CUDA, such as linear algebra,
   writing by index, custom autograd functions, averages kept by hand;
 - steps whose forward or optimizer is not in sight, and a step that is made a single time;

@@ -15,8 +15,7 @@ Left alone:
 - criteria and other modules without parameters of their own, and what may be no module at all;
 - forward passes that leave the graph (`.item()`, printing, Python's random numbers) or loop over their data, or that
   call cached functions (`functools.lru_cache`), which compiled code would run at every call;
-- parts of models under `DataParallel`, whose copies on several devices run eagerly; exported, scripted or shared
-  models, and those that the script captures in CUDA graphs;
+- models under `DataParallel`, exported, scripted or shared models, and those that the script captures in CUDA graphs;
 - scripts that compile by themselves;
 - detection models, copies that are only sampled from, models that make a single step.
 
@@ -36,7 +35,7 @@ from collections.abc import Iterator, Sequence
 from autoaccel.analysis import Script
 from autoaccel.edits import AddDecorator, Code, Edit, Finding, InsertAfter, InsertBefore, Skipped, Tier
 from autoaccel.pytorch import cuda_graphs
-from autoaccel.pytorch.data_parallel import replicated_unnoticed
+from autoaccel.pytorch.data_parallel import replicated
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.compile.blockers import differentiated_twice, of_file, of_model
 from autoaccel_codemods.compile.pure_functions import pure_functions
@@ -92,7 +91,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         if name in compiled:
             continue
         reason = whole or model.problem or _differentiated(model, twice, unclear) or of_model(script, model)
-        if reason is None and replicated_unnoticed(script.project.related(script)) is not None:
+        if reason is None and replicated(script.project.related(script)) is not None:
             reason = "DataParallel copies the model to every device at every step"
         if reason is None and cuda_graphs.captures(script):
             reason = cuda_graphs.REASON

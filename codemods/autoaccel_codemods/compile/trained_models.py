@@ -15,7 +15,6 @@ from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import once_all
 from autoaccel.dataflow.syntax_index import last_name
-from autoaccel.pytorch import data_parallel
 from autoaccel.pytorch.evaluation_only import evaluation_forwards
 from autoaccel.pytorch.forwards import runs_model
 from autoaccel.pytorch.gradients import (
@@ -31,8 +30,11 @@ _PREPARES = frozenset(
     reset_parameters""".split()
 )
 _RETURNS_MODEL = frozenset("to cuda cpu xpu float half double bfloat16 train eval apply requires_grad_".split())
-_SHARDED = "torch.distributed.fsdp.FullyShardedDataParallel"
-_REPLICATED = ("torch.nn.parallel.DistributedDataParallel", data_parallel.WRAPPER)
+WRAPPERS = {
+    "torch.nn.DataParallel": "DataParallel copies the model to every device at every step",
+    "torch.distributed.fsdp.FullyShardedDataParallel": "the model is sharded",
+}
+_DDP = "torch.nn.parallel.DistributedDataParallel"
 _SYNC = "torch.nn.SyncBatchNorm.convert_sync_batchnorm"
 
 
@@ -41,8 +43,8 @@ class TrainedModel:
     """A model under the name that it has where it is made.
 
     `made` is the assignment, `target` its left side as the script writes it, `ready` the last statement of its set-up
-    in the same block, `wrapped` the statement that puts it into `DataParallel` or `DistributedDataParallel`, if any.
-    `values` are its possible constructors.
+    in the same block, `wrapped` the statement that puts it into DistributedDataParallel, if any. `values` are its
+    possible constructors.
     """
 
     made: ast.Assign | ast.AnnAssign
@@ -255,7 +257,7 @@ def _other_name(script: Script, value: ast.expr) -> ast.Name | ast.Attribute | N
         return value
     if not isinstance(value, ast.Call):
         return None
-    wrapped = value.args[0] if value.args and script.qualname(value.func) in (*_REPLICATED, _SHARDED, _SYNC) else None
+    wrapped = value.args[0] if value.args and script.qualname(value.func) in (*WRAPPERS, _DDP, _SYNC) else None
     if isinstance(wrapped, ast.Name | ast.Attribute):
         return wrapped
     return _passed_on(script, value) or _handed_back(script, value)
@@ -317,9 +319,9 @@ def _set_up(script: Script, anchor: ast.stmt, target: str) -> tuple[ast.stmt, as
             break
         for call in script.in_scope(statement, ast.Call):
             name = script.qualname(call.func)
-            if name in (*_REPLICATED, _SHARDED) and any(script.source(each) == target for each in call.args):
-                if name == _SHARDED:
-                    return ready, None, "the model is sharded"
+            if name in (*WRAPPERS, _DDP) and any(script.source(each) == target for each in call.args):
+                if name != _DDP:
+                    return ready, None, WRAPPERS[name]
                 return ready, statement, None
         if statement is not anchor and prepares(script, statement, target):
             ready = statement

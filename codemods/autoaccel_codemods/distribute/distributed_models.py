@@ -21,6 +21,7 @@ from autoaccel.pytorch.mentions_in_reach import mention_in_reach
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.compile.trained_models import (
+    WRAPPERS,
     TrainedModel,
     prepares,
     trained_models,
@@ -34,6 +35,8 @@ _SEVERAL: Final = re.compile(
     r"|^horovod\.|^(torch\.)?multiprocessing\.(spawn|Process|Pool|get_context)"
 )
 _SEVERAL_TEXT: Final = re.compile(r"distributed|Distributed|multiprocessing|horovod|torch_xla")
+_DATA_PARALLEL: Final = "torch.nn.DataParallel"
+_REPLICATED: Final = WRAPPERS[_DATA_PARALLEL]
 _REPLICATION: Final = re.compile(
     r"^(?!torch\.nn\.DataParallel$)\S+\.(\w*DataParallel\w*|data_parallel|parallel_apply|replicate)$"
 )
@@ -82,7 +85,7 @@ def _end_of_setup(script: Script, model: TrainedModel) -> ast.stmt:
     """The last statement that prepares a model, `DataParallel` among them."""
     name, last, wrapped = script.source(model.target), model.ready, False
     block = script.block(last)
-    for statement in block[block.index(last) + 1 :] if model.wrapped is not None else ():
+    for statement in block[block.index(last) + 1 :] if model.problem == _REPLICATED else ():
         wraps = any(script.source(call.args[0]) == name for call in _replicas(script, statement) if call.args)
         if wraps or (wrapped and prepares(script, statement, name)):
             last, wrapped = statement, True
@@ -93,7 +96,7 @@ def _end_of_setup(script: Script, model: TrainedModel) -> ast.stmt:
 
 def _replicas(script: Script, outer: ast.AST) -> list[ast.Call]:
     """Calls of `DataParallel`."""
-    return [call for call in script.within(outer, ast.Call) if script.qualname(call.func) == data_parallel.WRAPPER]
+    return [call for call in script.within(outer, ast.Call) if script.qualname(call.func) == _DATA_PARALLEL]
 
 
 def _call(script: Script, model: TrainedModel) -> Code:
@@ -227,7 +230,7 @@ def _unseen_by_reducer(script: Script) -> ast.AST | None:
 
 def _of_model(script: Script, model: TrainedModel) -> str | None:
     """Why a model cannot be distributed."""
-    if model.problem is not None and model.problem != "it runs a single time":
+    if model.problem is not None and model.problem not in ("it runs a single time", _REPLICATED):
         return model.problem
     if not model.values or any(each.kind not in (Kind.MODULE, Kind.NONE) for each in script.values(model.target)):
         return "nothing shows that it is a module"

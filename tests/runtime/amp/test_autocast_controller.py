@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import itertools
 import sys
 import threading
@@ -503,31 +502,6 @@ def test_recurrent_networks_of_cudnn_stay_in_float32(
     assert (torch.bfloat16 in seen) is not recurrent
     assert recurrent is (seen == [None] * 6)
     assert gate.settled()
-
-
-@pytest.mark.parametrize(("ids", "several"), [([], False), ([0], False), ([0, 1], True)])
-def test_models_on_several_devices_are_found(ids: list[int], several: bool) -> None:
-    gc.collect()  # those of other tests
-    model = nn.DataParallel(nn.Linear(1, 1))
-    model.device_ids = ids
-    assert program_state.float16_in_any_region("cuda").startswith("DataParallel") is several
-    del model
-
-
-def test_what_an_earlier_run_had_is_not_used_on_several_devices(
-    script: Script, memory: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On one device low precision was faster; on two the replicas would be in float16 in any region."""
-    script([USUAL], TrialState.ADOPTED)
-    place, misfits = torch.device("cuda"), iter(["", "DataParallel"])
-    monkeypatch.setattr(program_state, "float16_in_any_region", lambda kind: next(misfits))
-    monkeypatch.setattr(devices, "hardware_name", lambda place: "some device")
-    seen = []
-    for _ in range(2):
-        gate = autocast_controller.AutocastController(place, precision.by_capability(8, 0))
-        seen.append([gate.dtype(sys._getframe()) for _ in range(4)])
-    assert seen[0][-1] is torch.bfloat16
-    assert seen[1] == [None] * 4
 
 
 def test_recurrent_networks_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

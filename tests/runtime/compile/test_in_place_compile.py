@@ -122,33 +122,6 @@ def test_replicas_of_data_parallel_have_their_own_parameters(graphs: Graphs) -> 
     assert torch.equal(found[1], want)
 
 
-def over(devices: list[int], module: nn.Module) -> nn.DataParallel[Any]:
-    """As where there are such devices; without any it calls its module itself, as it does with one."""
-    wrapper = nn.DataParallel(module)
-    wrapper.device_ids = devices
-    return wrapper
-
-
-def test_what_data_parallel_wraps_is_compiled(graphs: Graphs) -> None:
-    wrapper = nn.DataParallel(Net())
-    x, keys = torch.randn(2, 4), list(wrapper.state_dict())
-    want = wrapper(x)
-    assert accel.compile(wrapper) is wrapper
-    assert torch.equal(wrapper(x), want)
-    assert graphs.count == 1
-    assert list(wrapper.state_dict()) == keys
-
-
-@pytest.mark.parametrize(("devices", "compiled"), [([], 1), ([0], 1), ([0, 1], 0)])
-def test_parts_that_run_on_several_devices_are_not_compiled(
-    graphs: Graphs, monkeypatch: pytest.MonkeyPatch, devices: list[int], compiled: int
-) -> None:
-    model = accel.compile(nn.Sequential(over(devices, nn.Linear(4, 4)), nn.ReLU()))
-    monkeypatch.setattr(nn.DataParallel, "forward", lambda wrapper, x: wrapper.module(x))
-    assert model(torch.randn(2, 4)).shape == (2, 4)
-    assert graphs.count == compiled
-
-
 def test_a_backward_pass_that_cannot_be_compiled_is_eager(monkeypatch: pytest.MonkeyPatch, fresh_graphs: None) -> None:
     """As where a card has too little shared memory for a kernel of it: by then the forward pass is over."""
     if not hasattr(importlib.import_module("torch._functorch.config"), "force_non_lazy_backward_lowering"):

@@ -409,25 +409,6 @@ def test_replicas_run_with_their_own_weights() -> None:
 
 
 @pytest.mark.usefixtures("at_once")
-def test_what_data_parallel_wraps_is_laid_out() -> None:
-    wrapper = nn.DataParallel(Net())
-    assert accel.channels_last(wrapper) is wrapper
-    model: Any = wrapper.module
-    train(model)
-    assert any(model.layouts)
-
-
-@pytest.mark.usefixtures("at_once")
-def test_parts_that_run_on_several_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nn.DataParallel, "forward", lambda wrapper, x: wrapper.module(x))
-    model: Any = Net()
-    model.first = nn.DataParallel(model.first)
-    model.first.device_ids = [0, 1]
-    train(accel.channels_last(model))
-    assert not any(model.layouts)
-
-
-@pytest.mark.usefixtures("at_once")
 def test_tied_parameters_and_models_within_models() -> None:
     class Twice(nn.Module):
         def __init__(self, wrap: Callable[[Any], Any]) -> None:

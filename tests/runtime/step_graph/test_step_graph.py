@@ -195,18 +195,6 @@ def test_not_in_this_environment(
     assert device.replays == 0
 
 
-@pytest.mark.parametrize(("devices", "replays"), [([], True), ([0, 1], False)])
-def test_models_on_several_devices(
-    device: Accelerator, monkeypatch: pytest.MonkeyPatch, devices: list[int], replays: bool
-) -> None:
-    script = Script(device)
-    monkeypatch.setattr(nn.DataParallel, "forward", lambda wrapper, x: wrapper.module(x))
-    for model in script.models:
-        model[0] = wrapper = nn.DataParallel(model[0])
-        wrapper.device_ids = devices
-    assert script.train(60)[-1] is replays
-
-
 def test_not_where_all_has_to_be_deterministic(device: Accelerator) -> None:
     torch.use_deterministic_algorithms(True)
     try:
