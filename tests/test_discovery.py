@@ -137,8 +137,8 @@ def test_a_folder_that_cannot_be_read_is_a_problem(tmp_path: Path, monkeypatch: 
     tree(tmp_path, "a.py", "shut/b.py")
     real = os.scandir
 
-    def scandir(folder: str) -> object:
-        if folder.endswith("shut"):
+    def scandir(folder: str | int) -> object:
+        if str(folder).endswith("shut"):
             raise PermissionError(13, "Permission denied", folder)
         return real(folder)
 
