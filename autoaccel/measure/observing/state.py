@@ -193,8 +193,10 @@ def roots(modules: Iterable[nn.Module], trained: set[int], named: set[int]) -> I
     """The outermost of some modules that have a name or own what is trained, and no tensor of which another has."""
     own = [module for module in modules if not _made_by_compiler(module)]
     inner = {id(child) for module in own for _, child in _children(module)}
+    outer = [module for module in own if id(module) not in inner]
+    outer.sort(key=lambda module: id(module) not in named)  # what TorchScript was made of lives on beside it
     # modules that hold one another have no outermost one: the one that was there first stands for them
-    candidates = [module for module in own if id(module) not in inner] + own + list(modules)
+    candidates = outer + own + list(modules)
     owned: set[int] = set()
     for module in candidates:
         mine = {id(tensor) for *_, tensor in tensors(module)}

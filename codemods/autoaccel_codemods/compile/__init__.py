@@ -30,9 +30,10 @@ After:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from autoaccel.analysis import Script
+from autoaccel.dataflow.abstract_values import Value
 from autoaccel.edits import AddDecorator, Code, Edit, Finding, InsertAfter, InsertBefore, Skipped, Tier
 from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.data_parallel import replicated
@@ -79,36 +80,36 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         yield RULE.skip(backward, whole or why)
     if not models and not functions:
         return
-    twice: set[ast.AST] = set()
-    unclear = False
-    for each in script.project.related(script):
-        nodes = differentiated_twice(each)
-        unclear = unclear or nodes is None
-        twice.update(nodes or ())
     compiled = {script.source(call.args[0]) for call in script.runtime_calls("compile") if len(call.args) == 1}
-    for model in models:
-        name = script.source(model.target)
-        if name in compiled:
-            continue
-        reason = whole or model.problem or _differentiated(model, twice, unclear) or of_model(script, model)
-        if reason is None and replicated(script.project.related(script)) is not None:
-            reason = "DataParallel copies the model to every device at every step"
-        if reason is None and cuda_graphs.captures(script):
-            reason = cuda_graphs.REASON
-        if reason is None and (part := idle_part(script, model)) is not None:
-            reason = f"the training step does not use what `{part}` makes, which compiled code gives gradients of zeros"
+    fresh = [model for model in models if script.source(model.target) not in compiled]
+    for model, reason in judged(script, fresh, whole):
         if reason is not None:
-            yield RULE.skip(model.made, f"`{name}`: {reason}")
+            yield RULE.skip(model.made, f"`{script.source(model.target)}`: {reason}")
         else:
             yield _finding(script, model, models)
     for function in functions:
-        reason = whole or ("its gradients are differentiated again" if unclear or twice else None)
+        reason = whole or _differentiated(script, ())
         if reason is not None:
             yield RULE.skip(function, f"`{function.name}`: {reason}")
         else:
             decorator = AddDecorator(function, Code(f"{script.accel}.compile"))
             message = f"`{function.name}` runs one small kernel after the other"
             yield RULE.finding(function, message, decorator, *script.import_runtime)
+
+
+def judged(
+    script: Script, models: Iterable[TrainedModel], whole: str | None
+) -> Iterator[tuple[TrainedModel, str | None]]:
+    """Models and why each is not to be compiled, if at all; `whole` is what `of_file` says."""
+    for model in models:
+        reason = whole or model.problem or _differentiated(script, model.values) or of_model(script, model)
+        if reason is None and replicated(script.project.related(script)) is not None:
+            reason = "DataParallel copies the model to every device at every step"
+        if reason is None and cuda_graphs.captures(script):
+            reason = cuda_graphs.REASON
+        if reason is None and (part := idle_part(script, model)) is not None:
+            reason = f"the training step does not use what `{part}` makes, which compiled code gives gradients of zeros"
+        yield model, reason
 
 
 def _finding(script: Script, model: TrainedModel, models: Sequence[TrainedModel]) -> Finding:
@@ -122,7 +123,13 @@ def _finding(script: Script, model: TrainedModel, models: Sequence[TrainedModel]
     return RULE.finding(model.made, f"`{name}` is not compiled", edit, *script.import_runtime)
 
 
-def _differentiated(model: TrainedModel, twice: set[ast.AST], unclear: bool) -> str | None:
-    if unclear or any(value.node in twice for value in model.values):
-        return "its gradients are differentiated again"
-    return None
+def _differentiated(script: Script, values: Collection[Value]) -> str | None:
+    """Why second derivatives forbid compiling what has these constructors; any forbid it where there are none."""
+    found: set[ast.AST] = set()
+    for each in script.project.related(script):
+        nodes = differentiated_twice(each)
+        if nodes is None:
+            return "its gradients are differentiated again"
+        found.update(nodes)
+    hit = any(value.node in found for value in values) if values else bool(found)
+    return "its gradients are differentiated again" if hit else None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from autoaccel.analysis import name_lookups
 from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind
+from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.graph_operations import FORWARD_HOOKS, GRADIENT_HOOKS
 from autoaccel_codemods.compile.small_modules import is_function, is_small
@@ -180,6 +181,7 @@ def _from_shape(value: ast.expr | None) -> bool:
     )
 
 
+@once
 def differentiated_twice(script: Script) -> frozenset[ast.AST] | None:
     """Constructors of the models that are run where gradients are differentiated; None when they can not be told."""
     found: set[ast.AST] = set()
@@ -205,15 +207,15 @@ def differentiated_twice(script: Script) -> frozenset[ast.AST] | None:
     return frozenset(found)
 
 
-def of_file(script: Script) -> str | None:
-    """What the file does that forbids compiling any of its models."""
+def of_file(script: Script, leaving_out: Collection[str] = ()) -> str | None:
+    """What the file does that forbids compiling any of its models, but for calls that are to be taken out."""
     if script.frameworks:
         return f"{', '.join(sorted(script.frameworks))} wraps models in its own way"
     if any(name_lookups.mentions(each, _HOOKS) for each in script.project.related(script)):
         return "hooks do not run inside compiled code, or in another order"
     for call in script.find(ast.Call):
         name = script.qualname(call.func)
-        if name in _WHOLE_FILE:
+        if name in _WHOLE_FILE and name not in leaving_out:
             return _WHOLE_FILE[name]
         if name is not None and name.startswith(_ELSEWHERE):
             return "the model is sharded, remote or quantized"

@@ -505,3 +505,14 @@ def test_there_is_nothing_to_read(observe: Observe) -> None:
     assert record.printed == ("''",)
     assert record.failure is not None
     assert record.failure.kind == "EOFError"
+
+
+def test_a_scripted_model_goes_by_its_name(observe: Observe) -> None:
+    text = """
+    import torch
+    model = torch.jit.script(torch.nn.Linear(2, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model(torch.ones(3, 2)).sum().backward()
+    optimizer.step()
+    """
+    assert [entry.name for entry in observe(text).state] == ["model.weight", "model.bias"]
