@@ -48,7 +48,11 @@ def test_taken_out(before: str, after: str) -> None:
         (MADE, f"{MADE}same = isinstance(model, torch.jit.ScriptModule)\n", "the project uses more"),
         (MADE, f"for _ in range(2):\n    {MADE}", "a condition decides whether it is scripted"),
         (MADE, f"model = other = {MADE.partition('= ')[2]}", "what is scripted is not visible here"),
-        (MADE, "class Held:\n    net = Net()\n\n\nmodel = torch.jit.script(Held.net)\n", "another name beside this one"),
+        (
+            MADE,
+            "class Held:\n    net = Net()\n\n\nmodel = torch.jit.script(Held.net)\n",
+            "another name beside this one",
+        ),
         (MADE, f"torch.autograd.set_detect_anomaly(True)\n{MADE}", "anomaly detection"),
     ],
 )

@@ -38,8 +38,9 @@ from autoaccel.edits import AddDecorator, Code, Edit, Finding, InsertAfter, Inse
 from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.data_parallel import replicated
 from autoaccel.rewriting.rule import Rule
-from autoaccel_codemods.compile.blockers import differentiated_twice, of_file, of_model
+from autoaccel_codemods.compile.blockers import of_file, of_model
 from autoaccel_codemods.compile.pure_functions import pure_functions
+from autoaccel_codemods.compile.second_derivatives import differentiated_again, is_among
 from autoaccel_codemods.compile.step_count import steps_of_run
 from autoaccel_codemods.compile.trained_models import TrainedModel, end_of_setup, steps_of_unseen_models, trained_models
 from autoaccel_codemods.compile.unused_submodules import idle_part
@@ -64,12 +65,13 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     """A model is compiled where its set-up ends, or left alone for the first reason that is found.
 
     Asked in this order; whether compiling pays is decided when the script runs, by `autoaccel.runtime.compile`:
-        trained_models     which models training steps run, and where these are made and ready
-        pure_functions     which functions of tensors training steps call
-        blockers           what must not be compiled: what its file does, what its classes do
-        small_modules      what has nothing to fuse
-        unused_submodules  parts that would get gradients of zeros
-        step_count         how many steps the run makes, where the code shows it: `steps=`
+        trained_models      which models training steps run, and where these are made and ready
+        pure_functions      which functions of tensors training steps call
+        blockers            what must not be compiled: what its file does, what its classes do
+        second_derivatives  which models have a backward pass that is differentiated
+        small_modules       what has nothing to fuse
+        unused_submodules   parts that would get gradients of zeros
+        step_count          how many steps the run makes, where the code shows it: `steps=`
     """
     models, functions = trained_models(script), list(pure_functions(script))
     unseen = list(steps_of_unseen_models(script))
@@ -127,9 +129,9 @@ def _differentiated(script: Script, values: Collection[Value]) -> str | None:
     """Why second derivatives forbid compiling what has these constructors; any forbid it where there are none."""
     found: set[ast.AST] = set()
     for each in script.project.related(script):
-        nodes = differentiated_twice(each)
+        nodes = differentiated_again(each)
         if nodes is None:
             return "its gradients are differentiated again"
         found.update(nodes)
-    hit = any(value.node in found for value in values) if values else bool(found)
+    hit = any(is_among(value, found) for value in values) if values else bool(found)
     return "its gradients are differentiated again" if hit else None

@@ -9,7 +9,6 @@ from autoaccel.analysis import name_lookups
 from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind
-from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.graph_operations import FORWARD_HOOKS, GRADIENT_HOOKS
 from autoaccel_codemods.compile.small_modules import is_function, is_small
@@ -30,7 +29,6 @@ _WHOLE_FILE = {
 _DETECTION = "torchvision.models.detection."
 _RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
 _CACHES = frozenset({"functools.cache", "functools.lru_cache"})
-_GRAD = "torch.autograd.grad"
 _BREAKS = {
     "item": "its forward pass reads values on the host",
     "tolist": "its forward pass reads values on the host",
@@ -179,32 +177,6 @@ def _from_shape(value: ast.expr | None) -> bool:
     return value is not None and any(
         isinstance(part, ast.Attribute) and part.attr in ("size", "shape") for part in breadth_first(value)
     )
-
-
-@once
-def differentiated_twice(script: Script) -> frozenset[ast.AST] | None:
-    """Constructors of the models that are run where gradients are differentiated; None when they can not be told."""
-    found: set[ast.AST] = set()
-    graphs = (script.parent(keyword) for keyword in script.find(ast.keyword) if keyword.arg == "create_graph")
-    calls = dict.fromkeys((*(each for each in graphs if isinstance(each, ast.Call)), *script.calls(_GRAD)))
-    for call in script.syntax_index.in_order([*calls]):
-        twice = any(
-            keyword.arg == "create_graph" and not (isinstance(keyword.value, ast.Constant) and not keyword.value.value)
-            for keyword in call.keywords
-        )
-        if not twice and script.qualname(call.func) != _GRAD:
-            continue
-        scope = script.function(call) or script.tree
-        nodes = [
-            value.node
-            for part in script.in_scope(scope, ast.Call)
-            for value in script.values(part.func)
-            if value.kind is Kind.MODULE
-        ]
-        if not nodes or any(node is None for node in nodes):
-            return None
-        found.update(node for node in nodes if node is not None)
-    return frozenset(found)
 
 
 def of_file(script: Script, leaving_out: Collection[str] = ()) -> str | None:
