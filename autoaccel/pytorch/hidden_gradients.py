@@ -50,6 +50,10 @@ _PLAIN = frozenset(
 )
 _CONSUMING = frozenset(f"builtins.{each}" for each in "next list tuple sum max min set sorted any all dict".split())
 _COMPUTING = (*NAMESPACES, "getattr", "methodcaller", "eval", "import_module")
+_OF_MODULES = frozenset(  # methods of `torch.nn.Module`
+    """train eval to cuda cpu float half double bfloat16 parameters named_parameters buffers named_buffers modules
+    named_modules children named_children state_dict load_state_dict zero_grad requires_grad_""".split()
+)
 _RESUMING = frozenset({"send", "throw", "__next__", "asend", "athrow", "__anext__"})  # methods of generators
 _UNSEEN = frozenset(
     """builtins.exec builtins.eval builtins.__import__ importlib.import_module runpy.run_path
@@ -335,7 +339,11 @@ def _is_stored(script: Script, function: ast.Attribute) -> bool:
     if any(other.syntax_index.stored(function.attr) for other in connected_files(script)):
         return True
     classes = [value.cls for value in script.values(function.value) if value.cls is not None]
-    return any(attribute_of(each, function.attr) is None for each in classes)
+    inherited = function.attr in _OF_MODULES
+    return any(
+        attribute_of(each, function.attr) is None and not (inherited and instance_kind(each) is Kind.MODULE)
+        for each in classes
+    )
 
 
 def _needs_gradients(script: Script, argument: ast.expr) -> bool:

@@ -32,6 +32,22 @@ def attack(x):
         pytest.param("T = [attack]\ndef f(x):\n    return [net(each) for each in range(3)]\n", False, id="range"),
         pytest.param("def f(x):\n    return list(map(attack, [net(x)]))\n", True, id="mapped"),
         pytest.param(
+            "class N(nn.Module):\n    pass\nT = [attack]\nmodel = N()\ndef f(x):\n    model.eval()\n    return net(x)\n",
+            False,
+            id="method of every module",
+        ),
+        pytest.param(
+            "class N(nn.Module):\n    pass\nT = [attack]\nmodel = N()\ndef f(x):\n    model.probe(x)\n    return net(x)\n",
+            True,
+            id="method that no module has",
+        ),
+        pytest.param(
+            "class N(nn.Module):\n    pass\nT = [attack]\nmodel = N()\nmodel.eval = attack\n"
+            "def f(x):\n    model.eval()\n    return net(x)\n",
+            True,
+            id="method of every module that is stored anew",
+        ),
+        pytest.param(
             "class A:\n    def go(self, x):\n        return attack(x)\ndef f(a, x):\n    return net(a.go(x))\n",
             True,
             id="method by its name",

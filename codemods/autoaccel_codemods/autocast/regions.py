@@ -20,10 +20,10 @@ from autoaccel.pytorch.gradients import sets_grad_mode
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.step_effects import Effect, call_effects, effects, is_sensitive, may_run_model
-from autoaccel.pytorch.training_steps import Backward, TrainingStep
+from autoaccel.pytorch.training_steps import Backward, TrainingStep, scope_of
 from autoaccel_codemods.autocast import skip_reasons, unsafe_operations
 from autoaccel_codemods.autocast.backward_slice import Slice, changed, variables
-from autoaccel_codemods.autocast.blockers import Problem
+from autoaccel_codemods.autocast.blockers import Problem, in_step
 from autoaccel_codemods.autocast.hoists import FreeNames, Hoist, is_conditional, names_for, whole_expression
 from autoaccel_codemods.autocast.sigmoid_bce import out_of_reach, sigmoid_arguments
 
@@ -130,6 +130,10 @@ class _Planner:
             self.found.problems.append((place, skip_reasons.FORWARD_PART_ELSEWHERE))
         for argument in self.slice.handed:
             self.found.problems.append((argument, skip_reasons.FORWARD_HANDED_OVER))
+        callers = dict.fromkeys(scope_of(self.script, each) for each in inside)
+        for scope in callers:  # whose losses a step is handed
+            if scope not in self.step.scopes:
+                self.found.problems += in_step(self.script, scope)
 
     # -- what may stand in a region
 

@@ -13,13 +13,16 @@ from autoaccel.dataflow.syntax_index import Loop, walk_scope
 from autoaccel.library_models.library_values import RUNNING_TOTALS
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
-from autoaccel.pytorch.step_effects import calls_model
+from autoaccel.pytorch.reachable_code import reachable_code
+from autoaccel.pytorch.step_effects import Effect, call_effects, calls_model, may_run_model
 from autoaccel.pytorch.training_steps import ScopeNode, TrainingStep
 from autoaccel_codemods.captured_step.note_methods import only_notes
 from autoaccel_codemods.captured_step.problems import DeclinedError
 
 _PLAIN = ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr
 _OWN_SCOPES = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+_NEED_GRADIENTS = frozenset({"parameters", "named_parameters", "param_groups", "weight", "bias", "requires_grad_"})
+_NO_TENSORS = frozenset({Kind.MODULE, Kind.OPTIMIZER, Kind.SCHEDULER})
 _UNMOVABLE = ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.Starred
 
 
@@ -74,7 +77,7 @@ def beginning_at(script: Script, step: TrainingStep, first: int) -> StepRegion:
     for each in statements:
         if not is_movable(each):
             raise DeclinedError(f"line {each.lineno} decides or binds what a function cannot")
-    _refuse_earlier_graphs(script, block[:first])
+    _refuse_earlier_graphs(script, block[:first], statements)
     models = tuple(_models(script, statements))
     if not models:
         raise DeclinedError("its forward pass is not in sight")
@@ -92,14 +95,39 @@ def _forwards(script: Script, block: list[ast.stmt], backward: ast.stmt) -> list
 
 
 def _runs_model(script: Script, statement: ast.stmt) -> bool:
-    return any(isinstance(part, ast.Call) and calls_model(script, part) for part in walk_scope(statement))
+    calls = (part for part in walk_scope(statement) if isinstance(part, ast.Call))
+    return any(Effect.FORWARD in call_effects(script, call) for call in calls)
 
 
-def _refuse_earlier_graphs(script: Script, before: Sequence[ast.stmt]) -> None:
-    """What comes into the step has values and no autograd graph: models run before it only where none is made."""
+def _refuse_earlier_graphs(script: Script, before: Sequence[ast.stmt], statements: Sequence[ast.stmt]) -> None:
+    """What comes into the step has values and no autograd graph: models run before it only where none is made, and
+    what it reads is not made of parameters."""
+    read = {name for each in statements for name in _names(each, ast.Load)}
     for each in before:
-        if _runs_model(script, each) and not _makes_no_graph(script, each):
+        if _makes_no_graph(script, each):
+            continue
+        if _runs_model(script, each):
             raise DeclinedError(f"line {each.lineno} runs a model before it, and may make a graph that is used in it")
+        if not read.isdisjoint(_tensors(script, each)) and _may_need_gradients(script, each):
+            raise DeclinedError(f"line {each.lineno} may make what needs gradients, and is used in it")
+
+
+def _tensors(script: Script, statement: ast.stmt) -> set[str]:
+    """The names that a statement binds, of whatever may be tensors."""
+    parts = [each for each in ast.walk(statement) if isinstance(each, ast.Name | ast.Attribute)]
+    stored = (each for each in parts if isinstance(each.ctx, ast.Store))
+    return {_name(each) for each in stored if script.kind(each) not in _NO_TENSORS}
+
+
+def _may_need_gradients(script: Script, statement: ast.stmt) -> bool:
+    """Whether a statement reads parameters (`sum(each.norm() for each in …)`), asks for gradients or runs what may be a
+    model."""
+    return any(
+        (isinstance(part, ast.Attribute) and part.attr in _NEED_GRADIENTS)
+        or (isinstance(part, ast.keyword) and part.arg == "requires_grad")
+        for _, node in reachable_code(script, (statement,))
+        for part in ast.walk(node)
+    ) or any(isinstance(part, ast.Call) and may_run_model(script, part) for part in ast.walk(statement))
 
 
 def _makes_no_graph(script: Script, statement: ast.stmt) -> bool:
