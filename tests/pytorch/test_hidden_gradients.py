@@ -19,6 +19,7 @@ net = nn.Linear(2, 2)
 def attack(x):
     return x - torch.autograd.grad(net(x).sum(), x)[0]
 """
+HELD = "class N(nn.Module):\n    pass\nT = [attack]\nmodel = N()\n"
 
 
 @pytest.mark.parametrize(
@@ -32,18 +33,17 @@ def attack(x):
         pytest.param("T = [attack]\ndef f(x):\n    return [net(each) for each in range(3)]\n", False, id="range"),
         pytest.param("def f(x):\n    return list(map(attack, [net(x)]))\n", True, id="mapped"),
         pytest.param(
-            "class N(nn.Module):\n    pass\nT = [attack]\nmodel = N()\ndef f(x):\n    model.eval()\n    return net(x)\n",
+            f"{HELD}def f(x):\n    model.eval()\n    return net(x)\n",
             False,
             id="method of every module",
         ),
         pytest.param(
-            "class N(nn.Module):\n    pass\nT = [attack]\nmodel = N()\ndef f(x):\n    model.probe(x)\n    return net(x)\n",
+            f"{HELD}def f(x):\n    model.probe(x)\n    return net(x)\n",
             True,
             id="method that no module has",
         ),
         pytest.param(
-            "class N(nn.Module):\n    pass\nT = [attack]\nmodel = N()\nmodel.eval = attack\n"
-            "def f(x):\n    model.eval()\n    return net(x)\n",
+            f"{HELD}model.eval = attack\ndef f(x):\n    model.eval()\n    return net(x)\n",
             True,
             id="method of every module that is stored anew",
         ),
