@@ -190,19 +190,21 @@ def _lived_in(script: Script, made: ast.Call) -> Iterator[ast.For | ast.AsyncFor
 
 def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
     """Why the batches of a loop cannot be made before it asks for them."""
-    known = {
-        call: loader_state(file, made)
-        for file, call in script.creations(loop.loader)
-        for made in loader_calls(file)
-        if made.call is call
-    }
-    for state in known.values():
+    creations = dict(call[::-1] for call in script.creations(loop.loader))
+    states = [
+        loader_state(file, made) for call, file in creations.items() for made in loader_calls(file) if made.call is call
+    ]
+    known = {state.made.call for state in states}
+    complete = all(value.node in known for value in script.values(loop.loader) if value.kind is not Kind.NONE)
+    if not complete:  # it may be any loader
+        for file in script.project.related(script):
+            states += [loader_state(file, made) for made in loader_calls(file) if made.call not in known]
+    for state in states:
         if (problem := state.problem([(script, loop.node)])) is not None:
             return problem
         if shares_generator(state.script):
             return "the generator of its order may be drawn from or asked beside it"
-    made = [value.node for value in script.values(loop.loader) if value.kind is not Kind.NONE]
-    if not all(node in known for node in made):
+    if not complete:
         calls = (call for call in script.find(ast.Call) if _hands_on(script, call))
         for node in (*(each for each in possible_changes(script) if _changes_by_name(script, each)), *calls):
             if runs_within(script, node, script, loop.node):
