@@ -69,6 +69,20 @@ def test_conflicting_findings_wait_for_another_round(turn: int) -> None:
     assert [(record.code, record.message) for record in result.skipped] == [("AA002", "conflicts with AA001 on line 1")]
 
 
+def test_what_an_earlier_round_left_alone_and_a_later_one_did_is_no_skip() -> None:
+    def check(script: Script) -> Iterator[Finding | Skipped]:
+        for call in script.find(ast.Call):
+            if isinstance(call.func, ast.Name) and call.func.id == "g":
+                yield made.finding(call, "g is slow", Replace(call.func, Code("k")))
+            elif isinstance(call.func, ast.Name) and call.func.id != "k":
+                yield made.skip(call, f"line {call.lineno} calls {call.func.id}")
+
+    made = rule(check, "AA002")
+    result = engine.rewrite("x = f(1)\ny = p(2)\n", None, [renaming("f", "g"), made])
+    assert result.after == "x = k(1)\ny = p(2)\n"
+    assert [(record.line, record.message) for record in result.skipped] == [(2, "line 2 calls p")]
+
+
 def test_rules_that_undo_each_other_are_named_and_change_nothing() -> None:
     result = engine.rewrite("x = f(1)\n", Path("a.py"), [renaming("f", "g"), renaming("g", "f", "AA002")])
     assert result.after == "x = f(1)\n"
