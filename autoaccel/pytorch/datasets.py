@@ -283,7 +283,30 @@ def changes_itself(cls: ClassRef) -> bool:
 
 def leaves_something(script: Script, function: ast.FunctionDef) -> bool:
     """Whether a call changes something that is still there after it: an attribute of its object, an outer name."""
-    return any(_writes(script, node, function) for node in breadth_first(function))
+    return any(_writes(script, node, function) for node in breadth_first(function) if not fills_new(script, node))
+
+
+def fills_new(script: Script, node: ast.AST) -> bool:
+    """Whether a statement, or its target, stores to an attribute of the object that `__init__` makes."""
+    match node:
+        case ast.Assign(targets=[ast.Attribute() as target]) | ast.AnnAssign(target=ast.Attribute() as target):
+            return fills_new(script, target)
+        case ast.Attribute(value=ast.Name(id=owner), ctx=ast.Store()):
+            function = script.function(node)
+            if not isinstance(function, ast.FunctionDef) or function.name != "__init__" or not function.args.args:
+                return False
+            return function.args.args[0].arg == owner and not any(map(_runs_again, script.find(ast.Call)))
+        case _:
+            return False
+
+
+def _runs_again(call: ast.Call) -> bool:
+    """`self.__init__()`"""
+    match call.func:
+        case ast.Attribute(attr="__init__", value=ast.Name(id="self")):
+            return True
+        case _:
+            return False
 
 
 def _writes(script: Script, node: ast.AST, method: ast.FunctionDef) -> bool:

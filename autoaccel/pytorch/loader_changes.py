@@ -326,7 +326,9 @@ def _own_changes(inputs: LoaderInputs) -> Iterator[ScriptNode]:
     """
     for file in dict.fromkeys(inputs.code.values()):
         for node in possible_changes(file):
-            if not inputs.makes_batches(file, node) or datasets.opens(file, node) or _only_draws(file, node):
+            if not inputs.makes_batches(file, node) or datasets.opens(file, node) or datasets.fills_new(file, node):
+                continue
+            if _only_draws(file, node):
                 continue
             if _is_change(inputs, file, node):
                 yield file, node

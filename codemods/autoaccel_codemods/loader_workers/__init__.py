@@ -24,6 +24,7 @@ Left alone:
 - memory is not pinned for batches of the script's own making that the loop writes to, in which it may ask a part for
   being a tuple, or that are objects of a class of their own; and not where that is all that the file would import
   autoaccel for: then with `pin_memory=True` where its loops plainly use CUDA;
+- samples whose errors the script handles: a worker hands on another error, made from a text;
 - loaders of which only one batch is taken from each fresh iterator;
 - `DataLoader(**options)`, where the options may hold these settings.
 
@@ -81,6 +82,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 
     Loaders are found by `autoaccel.pytorch.loader_calls`, what workers would see by `datasets` and `loader_changes`:
         worker_safety  whether it may have workers, and whether these may serve later passes
+        handled_errors  whether the script handles errors of samples, which workers change
         pin_memory     whether a loop can tell a pinned batch from the one that was made
     """
     for made in loader_calls(script):

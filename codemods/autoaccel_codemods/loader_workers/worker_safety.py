@@ -24,6 +24,7 @@ from autoaccel.pytorch.loader_calls import (
 )
 from autoaccel.pytorch.loader_changes import loader_state
 from autoaccel.pytorch.loader_loops import transfers
+from autoaccel_codemods.loader_workers import handled_errors
 
 _TUNED = ("timeout", "multiprocessing_context", "prefetch_factor")
 STARTED_AGAIN = "its workers are started again for every pass"
@@ -157,6 +158,8 @@ def no_workers(
     if len(script.loops(made.call)) > 1 and not again:
         return "no workers: the loader is made again in an inner loop"
     draws = [*((use.script, use.node) for use in uses), *loops_over_unknown(script)]
+    if handled_errors.handles_errors(script, made, draws):
+        return f"no workers: {handled_errors.REASON}"
     reason = loader_state(script, made).problem(draws, in_workers=True)
     return f"no workers: {reason}" if reason is not None else None
 
