@@ -19,6 +19,7 @@ from autoaccel.library_models.tensor_views import RESHAPING
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.abstract_values import ClassRef
+    from autoaccel.dataflow.completeness import ScriptNode
     from autoaccel.dataflow.definitions import Definition
 
 ITEM_METHODS = ("__getitem__", "__getitems__", "__iter__")
@@ -46,6 +47,13 @@ _HUB = frozenset(
     "datasets.load_dataset datasets.load_from_disk datasets.Dataset.from_dict datasets.Dataset.from_pandas".split()
 )
 _STREAMS = (".IterableDataset", ".ChainDataset", ".IterDataPipe")
+_BY_TEXT = frozenset("getattr vars eval exec globals locals methodcaller attrgetter dir __dict__".split())
+_PLAIN_BASES = frozenset(
+    """torch.utils.data.Dataset torch.utils.data.IterableDataset torch.utils.data.Sampler builtins.object
+    builtins.Exception builtins.list builtins.dict abc.ABC typing.NamedTuple typing.Generic""".split()
+)
+_SEEN = ("torch.", "numpy.", "random.", "math.", "builtins.")
+_PLAIN_DECORATORS = frozenset({"dataclasses.dataclass"})
 _ON_CPU = "cpu"
 _TO_HOST = frozenset("cpu numpy tolist item".split())
 
@@ -103,11 +111,15 @@ def is_iterable(value: Value) -> bool:
 
 @fixpoint((), ())
 def reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, ast.AST], ...]:
-    """The nodes of an expression and of all that its names lead to: definitions, functions, classes of the project."""
-    found: list[tuple[Script, ast.AST]] = []
-    pending: list[tuple[Script, ast.AST]] = [(script, expression)]
+    """The nodes of an expression and of all that its names lead to: definitions, functions, classes of the project; of
+    classes the methods that something among these may call, by their names."""
+    found: list[ScriptNode] = []
+    pending: list[ScriptNode] = [(script, expression)]
     seen: set[ast.AST] = set()
     entered = {each for each in script.ancestors(expression) if isinstance(each, ast.FunctionDef)}
+    named: set[str] = set()  # attributes: what may be called
+    waiting: dict[str, list[ScriptNode]] = {}  # methods that nothing has named so far
+    by_text = False  # or that a computed name may call
     while pending:
         file, root = pending.pop()
         if root in seen:
@@ -115,10 +127,25 @@ def reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, ast.AS
         seen.add(root)
         if isinstance(root, ast.FunctionDef):
             entered.add(root)
+        if isinstance(root, ast.ClassDef):
+            closed = not by_text and _calls_itself_only(file, root)
+            for part in ast.iter_child_nodes(root):
+                if closed and isinstance(part, ast.FunctionDef) and not part.name.startswith("__"):
+                    waiting.setdefault(part.name, []).append((file, part))
+                else:
+                    pending.append((file, part))
+            pending.extend(each for name in named for each in waiting.pop(name, ()))
+            continue
         for node in file.within(root, ast.AST):
             found.append((file, node))
+            name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
+            if not by_text and (name in _BY_TEXT or (isinstance(node, ast.Call) and _is_given_away(file, node))):
+                by_text = True
+                pending.extend(each for known in waiting.values() for each in known)
             if isinstance(node, ast.Attribute):
                 pending.extend(_behind_attribute(file, node))
+                named.add(node.attr)
+                pending.extend(waiting.pop(node.attr, ()))
             elif isinstance(node, ast.Name):
                 if not isinstance(file.parent(node), ast.Attribute):
                     pending.extend(_behind(file.values(node)))
@@ -129,8 +156,35 @@ def reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, ast.AS
                         pending.append((file, each.value))
                         pending.extend((file, stored) for stored in _stored_in(file, each))
                     elif each.how == "param" and (function in entered or getattr(function, "name", "") == "__init__"):
-                        pending.extend(arguments_for(file, function, each.name))
+                        for caller, given in arguments_for(file, function, each.name):
+                            _method_among(waiting, caller.function(given), pending).append((caller, given))
     return tuple(found)
+
+
+def _is_given_away(file: Script, call: ast.Call) -> bool:
+    """Whether code that is not seen is given an object of the project, of which it may call any method."""
+    values = file.values(call.func)
+    qualified = file.qualname(call.func)
+    if file.callees(call) or Kind.CLASS in values.kinds or (qualified or "").startswith(_SEEN):
+        return False
+    if qualified is None and isinstance(call.func, ast.Attribute) and Kind.UNKNOWN not in file.values(call.func.value).kinds:
+        return False
+    return any(value.cls is not None for each in given_values(call) for value in file.values(each))
+
+
+def _method_among(
+    waiting: dict[str, list[ScriptNode]], function: ast.AST | None, otherwise: list[ScriptNode]
+) -> list[ScriptNode]:
+    """What waits with a method, if a function is one that waits."""
+    found = waiting.get(getattr(function, "name", ""), [])
+    return found if any(node is function for _, node in found) else otherwise
+
+
+def _calls_itself_only(file: Script, cls: ast.ClassDef) -> bool:
+    """Whether the methods of a class are called by name alone, and by no library that it derives from."""
+    marks = (each.func if isinstance(each, ast.Call) else each for each in cls.decorator_list)
+    plain = all(file.qualname(each) in _PLAIN_DECORATORS for each in marks)
+    return plain and not cls.keywords and set(external_lineage(file.class_ref(cls))) <= _PLAIN_BASES
 
 
 @once_all

@@ -309,6 +309,9 @@ class LoaderInputs:
         scopes = {(each.scope.node, target.id) for each in definitions}
         if not scopes.isdisjoint(self.held | self.names.keys()) or any(self._is_object(value) for value in values):
             return True
+        memory = [value for value in values if value.kind in _MEMORY]
+        if any(value.script and self.touched(value.script, each) for value in memory for each in same_memory(value)):
+            return True
         in_place = any(value.kind is Kind.UNKNOWN or value.kind in _MEMORY for value in values)
         statement = file.parent(target)
         lists = isinstance(statement, ast.AugAssign) and _is_list(statement.value)
@@ -431,7 +434,20 @@ def bound_to(file: Script, definitions: Iterable[Definition]) -> Iterator[tuple[
         if each.how == "param":
             yield from arguments_for(file, each.scope.node, each.name)
         elif each.value is not None and each.how in ("assign", "walrus", "with"):
-            yield file, each.value
+            yield file, _element(each.value, each.path)
+
+
+def _element(value: ast.expr, path: ElementPath) -> ast.expr:
+    """The part of a tuple that is written out, or the whole of what is not."""
+    for index in path:
+        match value:
+            case ast.Tuple(elts=elements) | ast.List(elts=elements) if isinstance(index, int) and not any(
+                isinstance(each, ast.Starred) for each in elements
+            ):
+                value = elements[index] if index < len(elements) else value
+            case _:
+                break
+    return value
 
 
 def made_of(file: Script, expression: ast.expr) -> list[ast.expr]:

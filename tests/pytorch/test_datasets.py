@@ -111,6 +111,14 @@ def test_only_indexes(item: str, cheap: bool) -> None:
     assert datasets.only_indexes(value) is cheap
 
 
+BATCH = """class Batch:
+    def __init__(self, x):
+        self.x = x
+    def to(self, device):
+        return Batch(self.x.to(device))
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "expression", "device"),
     [
@@ -120,6 +128,13 @@ def test_only_indexes(item: str, cheap: bool) -> None:
         ("x = torch.randn(3).to(torch.float64)", "TensorDataset(x)", False),
         ("x = torch.zeros(3, device='cpu')", "TensorDataset(x)", False),
         ("d = torch.device('cuda')\ndef make():\n    return TensorDataset(torch.zeros(3, device=d))", "make()", True),
+        # methods count where something may call them
+        (f"{BATCH}def make():\n    return Batch(torch.zeros(3))", "make()", False),
+        (f"{BATCH}def make():\n    return Batch(torch.zeros(3)).to('cuda')", "make()", True),
+        (f"{BATCH}def make():\n    return getattr(Batch(torch.zeros(3)), way)()", "make()", True),
+        (f"import lib\n{BATCH}def make():\n    return lib.pack(Batch(1))", "make()", True),
+        (f"import lib\n{BATCH.replace(':', '(lib.Movable):', 1)}def make():\n    return Batch(1)", "make()", True),
+        (f"import lib\n@lib.moving\n{BATCH}def make():\n    return Batch(1)", "make()", True),
     ],
 )
 def test_uses_device(text: str, expression: str, device: bool) -> None:
