@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
 
 def pytest_configure(config: pytest.Config) -> None:
     """Compile the tool once for the hundreds of processes that run it, where they are told to write no bytecode."""
+    gc.disable()  # what is collected, and torch, is there to stay
     if not hasattr(config, "workerinput"):
         for name in ("autoaccel", "codemods"):
             compileall.compile_dir(Path(__file__).parent.parent / name, quiet=2)
@@ -46,6 +48,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if not torch.cuda.is_available():
         for item in marked:
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+def pytest_collection_finish() -> None:
+    """Look through none of that again: neither here, nor in forks, where each page that is looked at is copied."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture
