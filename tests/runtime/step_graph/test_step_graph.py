@@ -107,12 +107,14 @@ class Script:
         for one, other in zip(mine.parameters(), plain.parameters(), strict=True):
             assert (one.grad is None) is (other.grad is None)
             assert one.grad is None or other.grad is None or torch.equal(one.grad, other.grad)
-        assert str(self.optimizers[0].state_dict()) == str(self.optimizers[1].state_dict())
+        assert same(*(optimizer.state_dict() for optimizer in self.optimizers))
 
 
 def same(one: Any, other: Any) -> bool:
-    if isinstance(one, tuple):
-        return all(map(same, one, other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(same, one, other))
     return torch.equal(one, other) if isinstance(one, torch.Tensor) else bool(one == other)
 
 
