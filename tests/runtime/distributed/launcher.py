@@ -8,6 +8,7 @@ folder as out.0 and err.0, how they ended and after how many seconds in status.j
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -29,6 +30,7 @@ def main() -> None:
     torch.set_num_threads(1)
     importlib.import_module(PROGRAMS)
     importlib.import_module("torch._dynamo")  # which DistributedDataParallel imports, in seconds
+    gc.freeze()  # no rank looks through all of it, and copies it by that
     for launch in json.loads(sys.argv[1]):
         run(**launch)
 

@@ -22,6 +22,7 @@ from torch.nn import functional
 from autoaccel import runtime as accel
 from autoaccel.runtime import devices, environment
 from autoaccel.runtime.distributed import process_group
+from tests.measure.forking import Forking
 
 pytestmark = pytest.mark.slow
 
@@ -357,14 +358,13 @@ accel.save(model.state_dict(), "net.pth")
 """
 
 
-def test_started_by_torchrun_and_by_python(tmp_path: Path) -> None:
+def test_started_by_torchrun_and_by_python(forking: Forking, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     start = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "train.py"]
     lines = []
     for arguments in (["train.py"], start):
-        command = [sys.executable, *arguments]
-        ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        ended = forking.python(arguments, tmp_path, environment)
         assert ended.returncode == 0, ended.stderr
         lines.append(ended.stdout)
     assert lines[0] == lines[1] and len(lines[0].splitlines()) == 3
