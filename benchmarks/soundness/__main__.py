@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from autoaccel.jobs.pool import collecting_afterwards
 from benchmarks.soundness import properties
 
 
@@ -24,7 +25,8 @@ def main() -> int:
     fixtures, repositories = list(properties.fixtures()), list(properties.repositories(options.folders))
     projects = [*fixtures, *repositories][part]
     if options.digest:
-        print(properties.digest(projects))
+        with collecting_afterwards():
+            print(properties.digest(projects))
         return 0
     arguments = [*map(str, options.folders), "--every", str(options.every), "--start", str(options.start)]
     lower = dict(properties.variants())
