@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
+import os
 
 import pytest
 import torch
 
 from autoaccel.library_models import autocast_operations as known
-
-ROOT = Path(__file__).parents[1]
+from tests.measure.forking import REPOSITORY, Forking
 
 
 @pytest.mark.slow
-def test_torch_has_not_moved_on() -> None:
+def test_torch_has_not_moved_on(forking: Forking) -> None:
     """After another version of torch: `python -m tools.autocast_operations`, and read what has changed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tools.autocast_operations", "--check"],
-        cwd=ROOT, capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY}:{REPOSITORY / 'codemods'}"}
+    done = forking.python(["-m", "tools.autocast_operations", "--check"], REPOSITORY, environment)
     assert done.returncode == 0, done.stderr
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 from benchmarks.normalize.__main__ import Contest, measure
+from tests.measure.forking import REPOSITORY, Forking
 
-ROOT = Path(__file__).resolve().parents[2]
 
-
-def test_every_contest_has_its_row(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "AUTOACCEL_LOG": "info"}
-    command = [sys.executable, "-m", "benchmarks.normalize", "--turns", "2", "--samples", "64"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+def test_every_contest_has_its_row(forking: Forking, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "AUTOACCEL_LOG": "info"}
+    command = ["-m", "benchmarks.normalize", "--turns", "2", "--samples", "64"]
+    done = forking.python(command, tmp_path, environment)
     assert done.returncode == 0, done.stderr
     rows = [line.split("|")[2].strip() for line in done.stdout.splitlines() if line.startswith("| ")][1:]
     assert rows == ["a batch", "what workers do for one", "a step"] * 3
