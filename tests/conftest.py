@@ -56,6 +56,12 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _frozen() -> Iterator[None]:
+    yield
+    gc.freeze()  # commands that tests run in this process end by thawing everything
+
+
 @pytest.fixture
 def repository() -> Path:
     return Path(__file__).resolve().parent.parent
