@@ -27,10 +27,10 @@ def laid_out(before: Places, after: str) -> str:
     if after == before.text or "\f" in after:
         return after
     formatter = formatter_of(before)
-    after = _set_apart(before, Places(after, ast.parse(after)), formatted=formatter is not None)
-    tree = ast.parse(after)
-    places = Places(after, tree)
-    known = {each.text for each in _statements(before)}
+    places = Places(after, ast.parse(after))
+    if (apart := _set_apart(before, places, formatted=formatter is not None)) != after:
+        after, places = apart, Places(apart, ast.parse(apart))
+    tree, known = places.tree, _texts(before)
     changed = [each for each in _statements(places) if each.text not in known]
     if formatter is None:
         crowded = _crowded(tree) if "\t" not in after else set()
@@ -43,8 +43,10 @@ def laid_out(before: Places, after: str) -> str:
             end = lines[each.last - 1][len(places.lines[each.last - 1]) :]
             lines[each.first - 1 : each.last] = [newline_of(after).join(made) + end]
     text = "".join(lines)
-    text = text if ast.dump(ast.parse(text)) == ast.dump(tree) else after
-    return text if formatter else _with_comments_in_line(before, Places(text, ast.parse(text)))
+    if text != after:
+        laid = Places(text, ast.parse(text))
+        text, places = (text, laid) if ast.dump(laid.tree) == ast.dump(tree) else (after, places)
+    return text if formatter else _with_comments_in_line(before, places)
 
 
 def _width(statement: str) -> int:
@@ -161,6 +163,11 @@ def _agrees(formatter: Formatter, told: Sequence[tuple[_Statement, Line]]) -> bo
             kept = [each.rstrip(",") for each in made] == [each.rstrip(",") for each in lines]
             right, wrong = right + (kept and len(lines) > 1), wrong + (not kept)
     return right > 0 and right >= 9 * wrong
+
+
+@lru_cache(maxsize=1)  # findings are edited into the same text one after another
+def _texts(places: Places) -> frozenset[str]:
+    return frozenset(each.text for each in _statements(places))
 
 
 @dataclass(frozen=True, slots=True)
