@@ -167,7 +167,8 @@ def _is_given_away(file: Script, call: ast.Call) -> bool:
     qualified = file.qualname(call.func)
     if file.callees(call) or Kind.CLASS in values.kinds or (qualified or "").startswith(_SEEN):
         return False
-    if qualified is None and isinstance(call.func, ast.Attribute) and Kind.UNKNOWN not in file.values(call.func.value).kinds:
+    owner = call.func.value if qualified is None and isinstance(call.func, ast.Attribute) else None
+    if owner is not None and Kind.UNKNOWN not in file.values(owner).kinds:
         return False
     return any(value.cls is not None for each in given_values(call) for value in file.values(each))
 
