@@ -244,11 +244,26 @@ def _assigned(
     if isinstance(value, ast.Call) and script.qualname(value.func) == "torch.load":  # what was there before, read back
         return
     if (other := _other_name(script, value)) is not None:
-        yield from _made_at(script, other, seen)
-        return
+        before = list(_made_at(script, other, seen))
+        yield from before
+        if before or not _is_handed_anew(script, other):
+            return
     for target in _targets(statement):
         if last_name(target) == name and not _in_model(script, script.function(statement) or statement):
             yield script, statement, target
+
+
+def _is_handed_anew(script: Script, name: ast.expr) -> bool:
+    """Whether a name is a parameter for which every call makes a model that has no other name: `Trainer(Net())`."""
+    definitions = script.definitions(name) if isinstance(name, ast.Name) else ()
+    if not definitions or any(each.how != "param" for each in definitions):
+        return False
+    given = [place for each in definitions for place in arguments_for(script, each.scope.node, each.name)]
+    made = all(
+        isinstance(each, ast.Call) and all(value.node is not None for value in file.values(each))
+        for file, each in given
+    )
+    return bool(given) and made and script.values(name).kinds == {Kind.MODULE}
 
 
 def _other_name(script: Script, value: ast.expr) -> ast.Name | ast.Attribute | None:
