@@ -6,6 +6,7 @@ import ast
 from functools import partial
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis import computed_members
 from autoaccel.analysis.attribute_values import attribute_of, member, members
 from autoaccel.analysis.call_sites import is_bound
 from autoaccel.analysis.classes import derived_classes, instance_kind, lineage
@@ -15,7 +16,7 @@ from autoaccel.analysis.parameter_values import annotated_values
 from autoaccel.dataflow.abstract_values import ANY, NONE, NOTHING, ClassRef, Kind, Value, Values, any_item, made, union
 from autoaccel.dataflow.call_arguments import bind_argument, given_as
 from autoaccel.dataflow.value_parts import container_method, element
-from autoaccel.library_models import library_values, member_values
+from autoaccel.library_models import library_members, library_values, member_values
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -30,6 +31,8 @@ def call_values(script: Script, node: ast.Call) -> Values:
     possible = script.inference.possible
     if isinstance(function, ast.Attribute) and script.qualname(function) is None:
         return union(_method(script, owner, function, node) for owner in possible(function.value))
+    if computed_members.lookup(function) is not None:
+        return _of_members(script, possible(function), node)
     return union(_result(script, callee, node) for callee in possible(function))
 
 
@@ -40,7 +43,7 @@ def _result(script: Script, callee: Value, node: ast.Call) -> Values:
         case Kind.CLASS if callee.cls is not None:
             return made(instance_kind(callee.cls), node, script, cls=callee.cls)
         case Kind.FUNCTION if callee.script is not None and callee.node is not None:
-            found = returned(callee.script, callee.node)
+            found = _of_argument(script, callee.script, callee, node) or returned(callee.script, callee.node)
             return union(_handing_on(script, node, value) for value in found) if Kind.ITERATOR in found.kinds else found
         case Kind.MODULE:
             return _forward(script, callee, node)
@@ -51,6 +54,32 @@ def _result(script: Script, callee: Value, node: ast.Call) -> Values:
             return ANY if called is None else union(_result(script, value, node) for value in called)
         case _:
             return ANY
+
+
+def _of_members(script: Script, members: Values, node: ast.Call) -> Values:
+    """What a call gives of one of several members that were looked up by a computed name."""
+    return union(_of_member(script, each, node) for each in members if computed_members.can_be_called_with(each, node))
+
+
+def _of_member(script: Script, member: Value, node: ast.Call) -> Values:
+    if member.kind is Kind.EXTERNAL and library_members.gives_plain_object(member.name or ""):
+        return made(Kind.OBJECT, node, script, name=member.name)
+    return _result(script, member, node)
+
+
+def _of_argument(script: Script, file: Script, callee: Value, call: ast.Call) -> Values:
+    """What a function gives that looks up, and calls, a member of what it is given: `config.init_obj("arch", models)`;
+    nothing for all other functions."""
+    assert callee.node is not None
+    asked = computed_members.of_parameter(file, callee.node)
+    if asked is None:
+        return NOTHING
+    parameter, key, inner = asked
+    argument = bind_argument(callee.node, call, parameter, bound=is_bound(file, callee.node, script, call))
+    if argument is None:
+        return NOTHING
+    members = computed_members.members(file, script.inference.possible(argument), key)
+    return members if inner is None else _of_members(file, members, inner)
 
 
 def _handing_on(script: Script, call: ast.Call, value: Value) -> Values:
@@ -121,6 +150,8 @@ def _external_call(script: Script, name: str, node: ast.Call) -> Values:
     if name == "builtins.getattr" and (named := named_member(node)) is not None:
         read = members(script, *named, node)
         return read | possible(arguments[2]) if len(arguments) > 2 else read
+    if name == "builtins.getattr" and (looked_up := computed_members.looked_up(script, node)) is not None:
+        return looked_up
     if name in _AROUND and first is not None:
         return made(Kind.ITERATOR, node, script, how=_AROUND[name], items=((None, possible(first)),))
     if name == "builtins.zip":

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis import computed_members
 from autoaccel.analysis.attribute_values import members, stored_values
 from autoaccel.analysis.call_values import call_values
 from autoaccel.analysis.iteration_wrappers import iterables
@@ -86,6 +87,8 @@ class Inference:
             case ast.Call():
                 return call_values(self.script, node)
             case ast.Subscript():
+                if (looked_up := computed_members.looked_up(self.script, node)) is not None:
+                    return looked_up
                 return subscript(self.possible(node.value), node, self.script)
             case ast.IfExp(body=body, orelse=orelse):
                 return self.possible(body) | self.possible(orelse)
@@ -224,7 +227,8 @@ class Inference:
                     return self.ask(definition, partial(self._augmented, definition))
                 if isinstance(definition.node, ast.For):
                     return self._element(definition)
-                return part(self.possible(definition.value), definition.path)
+                found = part(self.possible(definition.value), definition.path)
+                return computed_members.narrowed(self.script, definition, found)
             case "with" if definition.value is not None:
                 return part(self.possible(definition.value), definition.path)
             case _:

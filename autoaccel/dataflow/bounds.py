@@ -17,6 +17,8 @@ class Bounds:
     """How often questions that lean on one another in a circle are asked anew before they count as unanswered."""
     nesting: int = 6
     """How deep the elements of containers within containers are told apart."""
+    members: int = 1_000
+    """Names of a module among which one is looked up that the program computes."""
     mentioning: int = 64
     """Files that are parsed because a name in them may stand for a function, or an attribute, of a file."""
     related: int = 160

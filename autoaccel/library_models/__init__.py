@@ -2,6 +2,7 @@
 
 Tables:
     library_values       what functions and classes of libraries make
+    library_members      what modules of libraries hold, for lookups by computed names
     member_values        what attributes and methods of their objects give
     python_names         what builtins, methods of containers and decorators of Python do
     numpy_functions      what functions and methods of NumPy do with memory

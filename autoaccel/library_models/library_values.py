@@ -23,6 +23,7 @@ from autoaccel.dataflow.abstract_values import (
     made,
 )
 from autoaccel.dataflow.qualified_names import canonical
+from autoaccel.library_models.library_members import ANY_MODEL
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -165,6 +166,8 @@ def class_kind(name: str) -> str | None:
     if name.startswith("torchvision.datasets.") and name.count(".") == 2:
         return "DATASET"
     if name.startswith("torchvision.models.") and name.rsplit(".", 1)[-1][:1].islower():
+        return "MODULE"
+    if name == f"torchvision.models.{ANY_MODEL}":
         return "MODULE"
     if name in (
         "torch.amp.GradScaler",
@@ -329,4 +332,6 @@ def forwarded(name: str, node: ast.Call, script: Script) -> Values:
         return pair
     if name.startswith(("transformers.", "torchvision.models.detection.", "torchvision.models.segmentation.")):
         return ANY
+    if name.endswith(ANY_MODEL):
+        return ANY  # some give pairs while they train
     return ANY if name in _CONTAINERS else tensor
