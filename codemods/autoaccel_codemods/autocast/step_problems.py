@@ -156,10 +156,12 @@ def _step_problems(script: Script, step: OptimizerStep) -> Iterator[Problem]:
         yield call, skip_reasons.COMPUTED_OPTIMIZER
     if isinstance(step.scope, ast.Lambda):
         yield call, skip_reasons.STEP_IN_LAMBDA
-    for value in script.values(step.receiver):
+    values = script.values(step.receiver)
+    for value in values:
         made = value.name or ""
         if made.endswith(".LBFGS"):
-            yield call, skip_reasons.LBFGS
+            if len(values) == 1 or call.args or call.keywords:  # of several, it cannot step without a closure
+                yield call, skip_reasons.LBFGS
         elif isinstance(value.node, ast.Call) and value.script is not None and value.kind is Kind.OPTIMIZER:
             yield from _creation_problems(value.script, value.node, call)
 

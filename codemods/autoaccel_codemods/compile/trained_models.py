@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from autoaccel.analysis.call_sites import arguments_for
-from autoaccel.analysis.classes import class_info, instance_kind, lineage
+from autoaccel.analysis.classes import class_info, external_lineage, instance_kind, lineage, methods
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
@@ -106,7 +106,7 @@ def end_of_setup(script: Script, model: TrainedModel, models: Sequence[TrainedMo
 
 def _trained(script: Script, origins: list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]) -> TrainedModel:
     made, target = origins[-1]
-    values = tuple(value for value in script.values(target) if value.kind is Kind.MODULE)
+    values = tuple(each for each in script.values(target) if each.kind is Kind.MODULE and not _is_abstract(each))
     anchor = _common_statement(script, [assign for assign, _ in origins])
     if anchor is None:
         return TrainedModel(made, target, made, None, values, "it is made in several places")
@@ -114,6 +114,17 @@ def _trained(script: Script, origins: list[tuple[ast.Assign | ast.AnnAssign, ast
     if problem is None and script.loops(made):
         problem = "a new model is made in every turn of a loop"
     return TrainedModel(made, target, ready, wrapped, values, problem)
+
+
+def _is_abstract(model: Value) -> bool:
+    """Whether a forward pass only raises, as of a base class: a model that is called is of another class."""
+    if model.cls is None:
+        return False
+    forward = next((method for _, method in methods(model.cls, "forward")), None)
+    if forward is None:
+        return {*external_lineage(model.cls)} == {"torch.nn.Module"}
+    body = [each for each in forward.body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
+    return len(body) == 1 and isinstance(body[0], ast.Raise)
 
 
 ModelOrigin = tuple["Script", ast.Assign | ast.AnnAssign, ast.expr]
