@@ -38,7 +38,7 @@ RULE = Rule(
     code="AA602",
     name="fused-optimizer",
     tier=Tier.EQUIVALENT,
-    needles=(b"Adam",),
+    needles=(b"Adam", b"getattr(optim", b"getattr(torch.optim", b"optim.__dict__"),
     pattern="torch",
     references=("https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html",),
     addresses=("optimizer",),
@@ -50,7 +50,7 @@ _HOOKS = ("register_step_pre_hook", "register_optimizer_step_pre_hook")
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
-    calls = [call for call in script.calls(*_NAMES) if not _is_given(script, call)]
+    calls = [call for call in (*script.calls(*_NAMES), *_chosen(script)) if not _is_given(script, call)]
     problem = _problem(script) if calls else None
     for call in calls:
         given = {keyword.arg for keyword in call.keywords}
@@ -67,6 +67,18 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             yield RULE.finding(
                 call, f"`{name}` updates each parameter by many operations", edit, *script.import_runtime
             )
+
+
+def _chosen(script: Script) -> Iterator[ast.Call]:
+    """Calls of one of several optimizers, chosen by a name or a condition, of which Adam may be one:
+    `getattr(optim, name)(parameters)`, `OPTIMIZERS[name](parameters)`."""
+    for call in script.find(ast.Call):
+        if not isinstance(call.func, ast.Call | ast.Subscript | ast.IfExp):
+            continue
+        values = script.values(call)
+        names = {value.name for value in values if value.kind is Kind.OPTIMIZER and value.node is call}
+        if len(names) > 1 and len(values) == len(names) and not names.isdisjoint(_NAMES):
+            yield call
 
 
 def _is_given(script: Script, call: ast.Call) -> bool:
