@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.python_names import BUILTINS, CONTAINER_CHANGES, CONTAINERS
@@ -111,10 +111,16 @@ def _call(script: Script, call: ast.Call, *, own: bool) -> str | None:
                 return None
             if name in METHODS | _OF_STEP | {"size", "parameters", "item"} or name.startswith("new_"):
                 return None
-    kinds = script.values(call.func).kinds
-    if script.callees(call) or (kinds and kinds <= _KINDS):
+    values = script.values(call.func)
+    seen = Kind.UNKNOWN not in values.kinds and not any(map(_is_told_by_its_use, values))
+    if seen and (script.callees(call) or values.kinds <= _KINDS):
         return None
     return f"calls `{text}`, and what that does is not in sight"
+
+
+def _is_told_by_its_use(value: Value) -> bool:
+    """Whether all that is known of a module is that it is used like one: `def train(model): model.train()`."""
+    return value.kind is Kind.MODULE and value.cls is None and isinstance(value.node, ast.arg | ast.Attribute)
 
 
 def _method(script: Script, call: ast.Call, owner: ast.expr, name: str, *, own: bool) -> str | None:
