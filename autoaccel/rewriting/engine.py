@@ -304,27 +304,26 @@ def _rewrite(
             break
         analysis = analyse(current, path, rules, tier=tier, project=_renewed(project, path, current))
     settled = {record.code for record in applied if record.round > 1}
-    left = [each for each in first.skipped if each.rule.code not in settled]
-    skipped = [*records((*left, *for_humans), first.places, 1), *_left_at_last(first, analysis, settled, number)]
+    skipped = [*records(for_humans, first.places, 1), *_left_at_last(first, analysis, number)]
     skipped += (each for each in waiting if each.code not in settled)
     suppressed = [record(finding, first.places, 1) for finding, _ in first.suppressed]
     return Result(path, text, current, tuple(applied), tuple(in_order(skipped)), tuple(suppressed), findings=taken)
 
 
-def _left_at_last(first: Analysis, last: Analysis, settled: Container[str], number: int) -> Iterator[Record]:
-    """What rules leave alone that found something once others were done: where it was said at first, if it still is."""
-
-    def said(analysis: Analysis) -> dict[tuple[str, str], list[Skipped]]:
-        found: dict[tuple[str, str], list[Skipped]] = {}
-        for each in analysis.skipped:
-            if each.rule.code in settled:
-                found.setdefault((each.rule.code, re.sub(r"\d+", "", each.reason)), []).append(each)
-        return found
-
-    before, after = said(first), said(last)
-    for key, reasons in after.items():
-        places, at, given = (first.places, 1, before[key]) if key in before else (last.places, number, reasons)
+def _left_at_last(first: Analysis, last: Analysis, number: int) -> Iterator[Record]:
+    """What is left alone after the last round; located where it was said in the first, if it was."""
+    before, after = _by_reason(first.skipped), _by_reason(last.skipped)
+    for key, said in after.items():
+        places, at, given = (first.places, 1, before[key]) if key in before else (last.places, number, said)
         yield from records(given, places, at)
+
+
+def _by_reason(skipped: Iterable[Skipped]) -> dict[tuple[str, str], list[Skipped]]:
+    """The same reasons, whatever lines they name."""
+    found: dict[tuple[str, str], list[Skipped]] = {}
+    for each in skipped:
+        found.setdefault((each.rule.code, re.sub(r"\d+", "", each.reason)), []).append(each)
+    return found
 
 
 def _of_this_round(findings: Sequence[Finding]) -> list[Finding]:

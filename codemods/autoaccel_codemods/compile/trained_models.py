@@ -188,7 +188,8 @@ def _why_unseen(script: Script, forwards: Sequence[ast.Call], called: Sequence[t
     for call in forwards:
         match call.func:
             case ast.Attribute(value=model, attr=name) if script.kind(model) is Kind.MODULE:
-                return f"`{script.source(model)}`: it is called by `{name}`, not by `forward`"
+                how = f"it is called by `{name}`, not by `forward`" if name != "forward" else "it is not called itself"
+                return f"`{script.source(model)}`: {how}"
     names = dict.fromkeys(script.source(call.func) for call in forwards)
     return f"nothing shows that {' or '.join(f'`{name}`' for name in list(names)[:2])} is a module"
 
