@@ -134,7 +134,7 @@ def _handed_on(script: Script, function: ast.AST, other: Script, names: tuple[st
 
 def _looked_up(script: Script, function: ast.AST, other: Script, names: tuple[str, ...]) -> str | None:
     """Where a function may be reached by a name that is computed."""
-    part = name_lookups.lookup(other, script, function, names)
+    part = next(name_lookups.lookups(other, script, function, names), None)
     return None if part is None else f"`{other.source(part)}` in {_line(other, part, script)} may be a call of it"
 
 

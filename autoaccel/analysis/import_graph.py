@@ -34,6 +34,8 @@ class ImportGraph:
         self._importers: list[int] = []
         self._naming: dict[tuple[str, int], list[int]] = {}  # by imported name and whence: whose `names` have it
         self._loose: dict[str, int] = {}  # by dotted name: who imports it where it leads to nothing known
+        self._leading_nowhere: dict[int, tuple[str, ...]] = {}  # by file: those names
+        self._called: tuple[int, dict[str, int]] = 0, {}  # of some files: by dotted name, seen from whatever folder
         self._computed: dict[int, tuple[tuple[str, tuple[str, ...]], ...]] = {}  # who imports by names that are
         # computed: what they begin with, and the folders from below which they are
         self._computing: dict[int, int] = {}  # by file: those of `_computed` that may come upon it
@@ -101,9 +103,10 @@ class ImportGraph:
                 self._importers[other] |= 1 << number
         if loose:
             names = loose.split(".")
-            for end in range(1, len(names) + 1):
-                name = ".".join(names[:end])
+            names = [".".join(names[:end]) for end in range(1, len(names) + 1)]
+            for name in names:
                 self._loose[name] = self._loose.get(name, 0) | 1 << number
+            self._leading_nowhere[number] = (*self._leading_nowhere.get(number, ()), *names)
         return files[0] if files else _LOOSE if loose else None
 
     def _find(self, folder: str, importer: str, target: str, level: int) -> tuple[tuple[int, ...], str]:
@@ -133,6 +136,7 @@ class ImportGraph:
             graph._importers[other] &= others
         graph._imports[number] = 0
         graph._loose = {name: known & others for name, known in self._loose.items()}
+        graph._leading_nowhere = {each: known for each, known in self._leading_nowhere.items() if each != number}
         graph._computed = {each: known for each, known in self._computed.items() if each != number}
         graph._computing, graph._computable = {}, {}
         return graph
@@ -157,14 +161,32 @@ class ImportGraph:
         return (found | computing) & ~(1 << number)
 
     def imported(self, number: int, project: int) -> int:
-        """The files to which the imports of one lead, or may; of those that it computes, to files of the project."""
-        if number not in self._computed:
-            return self._imports[number]
-        known = self._computable.get(number)
-        if known is None:
-            found = [each for each in members(project) if self._may_compute(number, self.paths[each])]
-            known = self._computable[number] = set_of(found)
-        return self._imports[number] | known
+        """The files to which the imports of one lead, or may; of those that it computes, or that lead nowhere else
+        (`sys.path` may), to files of the project."""
+        found = self._imports[number]
+        if (names := self._leading_nowhere.get(number)) is not None:
+            called = self._by_name(project)
+            for name in names:
+                found |= called.get(name, 0)
+        if number in self._computed:
+            known = self._computable.get(number)
+            if known is None:
+                among = [each for each in members(project) if self._may_compute(number, self.paths[each])]
+                known = self._computable[number] = set_of(among)
+            found |= known
+        return found
+
+    def _by_name(self, files: int) -> dict[str, int]:
+        if self._called[0] != files:
+            table: dict[str, int] = {}
+            for each in members(files):
+                parts = _dotted(self.paths[each])
+                for start in range(1, len(parts)):
+                    if parts[start] in self._loose:
+                        name = ".".join(parts[start:])
+                        table[name] = table.get(name, 0) | 1 << each
+            self._called = files, table
+        return self._called[1]
 
     def heads(self) -> list[str]:
         """What the dotted names begin with that lead to nothing known; with a star behind it, of those that are

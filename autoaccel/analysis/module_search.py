@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -196,8 +197,19 @@ class Modules:
     def _search_path(self, folder: str) -> tuple[str, ...]:
         """Where the imports of a folder's scripts may lead: scripts of the project further up may be what is run."""
         found = self._packages(folder)
-        above = (each for each in _parents(found[-1]) if each in self._project_folders)
+        above = (each for each in _parents(found[-1]) if each in self._project_folders or self._holds_project(each))
         return (*found, *above, *self._distribution(found[-1], self._top(folder)))
+
+    def _holds_project(self, folder: str) -> bool:
+        """Whether a folder lies between those of the project and the one that holds them all, which `tools/train.py`
+        puts on `sys.path` for the packages beside `tools`."""
+        whole = self._whole
+        return bool(whole) and (folder == whole or folder.startswith(os.path.join(whole, "")))
+
+    @cached_property
+    def _whole(self) -> str:
+        """The folder that holds all those of the project, if there are several."""
+        return os.path.commonpath(self._project_folders) if len(self._project_folders) > 1 else ""
 
     def _is_package(self, folder: str) -> bool:
         return "__init__.py" in self._list(folder) and os.path.dirname(folder) != folder

@@ -27,7 +27,7 @@ _READING = ("getattr", "methodcaller", "attrgetter")
 MODULES_AT_RUN_TIME = re.compile(
     r"\b(import_module|__import__|run_module|run_path|spec_from_file_location)\b|\bsys\.modules\b"
 )
-_NOT_CALLING = LOOKING | {"dir", "setattr"}  # builtins that call none of their arguments
+_NOT_CALLING = LOOKING | {"dir", "getattr", "setattr"}  # builtins that call none of their arguments
 
 
 def named_member(call: ast.expr) -> tuple[ast.expr, str] | None:
@@ -63,8 +63,8 @@ def receiver(function: ast.expr) -> ast.expr | None:
     return None if member is None else member[0]
 
 
-def lookup(other: Script, script: Script, function: ast.AST, names: tuple[str, ...]) -> ast.expr | None:
-    """Where a file computes a name under which it may reach a function of a script, to call it; None if nowhere."""
+def lookups(other: Script, script: Script, function: ast.AST, names: tuple[str, ...]) -> Iterator[ast.expr]:
+    """Where a file computes a name under which it may reach a function of a script, to call it."""
     cls = script.parent(function)
     owner = cls if isinstance(cls, ast.ClassDef) and getattr(function, "name", "") != "__init__" else None
     wanted = {*names, *other.import_aliases(names)}
@@ -81,11 +81,10 @@ def lookup(other: Script, script: Script, function: ast.AST, names: tuple[str, .
         if receiver is None or any(
             _may_hold(other, value, script, owner, wanted) for value in other.inference.possible(receiver)
         ):
-            return part
+            yield part
     if owner is None and not local and (other is script or not wanted.isdisjoint(other.module_scope.definitions)):
         made = other.syntax_index.mentions("__subclasses__") if isinstance(cls, ast.ClassDef) else []
-        return next(iter((*_kept_tables(other), *made)), None)
-    return None
+        yield from (*_kept_tables(other), *made)
 
 
 def _kept_tables(other: Script) -> Iterator[ast.expr]:

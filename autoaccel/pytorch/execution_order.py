@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from autoaccel.analysis import name_lookups
 from autoaccel.analysis.classes import derived_classes, external_lineage, lineage
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
@@ -46,7 +47,9 @@ def runs_within(
         if function not in makes_batches:
             if _files_naming(file, function).missing is not None:
                 return True
-            mentions = list(_mentions(file, function))
+            looked_up = list(_looked_up(file, function))
+            mentions = [*_mentions(file, function), *(each for each in looked_up if each[0].call_of(each[1]) is None)]
+            pending.extend(looked_up)
             unseen = _is_implicit(function) or (not callers and _is_called_unseen(file, function))
             if (mentions or unseen) and function not in around:
                 return True
@@ -86,7 +89,7 @@ def runs_after(file: Script, node: ast.AST, script: Script, call: ast.Call) -> b
                 return True
             if any(True for _ in _mentions(file, function)):
                 return True
-            pending.extend((*callers, *_called_by_name(file, function)))
+            pending.extend((*callers, *_called_by_name(file, function), *_looked_up(file, function)))
     return False
 
 
@@ -193,6 +196,13 @@ def _called_by_name(file: Script, function: Function) -> Iterator[ScriptNode]:
             overridden = any(where.parent(callee) in bases for where, callee in callees if callee is not function)
             if overridden or (unknown and isinstance(call.func, ast.Attribute) is method):
                 yield other, call
+
+
+def _looked_up(file: Script, function: Function) -> Iterator[ScriptNode]:
+    """Where a name is computed that a function may be called by: `getattr(callback, hook)(loss)`."""
+    name: str = getattr(function, "name", "")
+    for other in _files_naming(file, function) if name else ():
+        yield from ((other, part) for part in name_lookups.lookups(other, file, function, (name,)))
 
 
 def _is_implicit(function: Function) -> bool:

@@ -377,6 +377,8 @@ class LoaderInputs:
 
     def is_own(self, file: Script, owner: ast.expr, attr: str) -> bool:
         """Whether an attribute of who knows what may be one that this code reads of its own object."""
+        if any(value.how == "module" and (value.node, attr) in self.names for value in file.values(owner)):
+            return True  # `data.GAIN = 2`
         functions = any(value.node in self.code for value in file.values(owner))  # `scale.factor = 2`
         if functions and (attr in self.attributes or attr.startswith("__")):
             return True

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Project, load
-from autoaccel.analysis.name_lookups import lookup, member_may_be, mentions, named_member, receiver
+from autoaccel.analysis.name_lookups import lookups, member_may_be, mentions, named_member, receiver
 
 FUNCTION = "def train(x): ...\n"
 METHOD = "class Agent:\n    def train(self, x): ...\n"
@@ -78,7 +78,7 @@ METHODS = {
 def looked_up(text: str) -> str | None:
     script = load(text)
     *_, function = (each for each in script.find(ast.FunctionDef) if each.name == "train")
-    part = lookup(script, script, function, ("train",))
+    part = next(lookups(script, script, function, ("train",)), None)
     return None if part is None else script.source(part)
 
 
@@ -122,7 +122,7 @@ def test_members_of_a_module(case: str, tmp_path: Path) -> None:
     script = Project([tmp_path / "main.py"]).script(tmp_path / "main.py")
     assert script is not None
     (function,) = script.find(ast.FunctionDef)
-    assert (lookup(script, script, function, ("train",)) is not None) is found
+    assert any(True for _ in lookups(script, script, function, ("train",))) is found
 
 
 @pytest.mark.parametrize(
