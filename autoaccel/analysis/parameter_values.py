@@ -6,9 +6,10 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.call_sites import arguments_for, is_bound
 from autoaccel.analysis.classes import derived_classes, instance_kind, is_lent
 from autoaccel.dataflow.abstract_values import ANY, NOTHING, ClassRef, Kind, Value, Values, made, union
+from autoaccel.dataflow.call_arguments import bind_argument, unpacks
 from autoaccel.dataflow.definitions import STAR, Definition
 from autoaccel.dataflow.value_parts import element
 from autoaccel.library_models import library_values
@@ -37,16 +38,29 @@ def parameter_values(script: Script, definition: Definition) -> Values:
     if not found:
         if passed:
             return NOTHING  # as yet: it is passed what depends on itself
-        return _by_use(script, definition) or (ANY if default is None else script.inference.possible(default))
+        used = _by_use(script, definition)
+        if used or default is None:
+            return used or ANY
+        return script.inference.possible(default) | (ANY if _may_be_unpacked(script, function, argument) else NOTHING)
     if default is not None and found.kinds != {Kind.UNKNOWN}:
         found |= script.inference.possible(default).without(ANY)
-    if not mapped and script.callers(function).missing is not None:
+    if not mapped and (script.callers(function).missing is not None or _may_be_unpacked(script, function, argument)):
         found |= ANY
     if Kind.UNKNOWN in found.kinds:
         used = _by_use(script, definition)
         if used and not any(value.kind not in (Kind.UNKNOWN, Kind.NONE) for value in found):
             return used
     return found
+
+
+def _may_be_unpacked(script: Script, function: ast.AST, argument: ast.arg) -> bool:
+    """Whether a call that gives more than it says may give a parameter: `super().__init__(**options)`."""
+    for other, call in script.callers(function):
+        if unpacks(call):
+            bound = is_bound(script, function, other, call)
+            if bind_argument(function, call, argument.arg, bound=bound) is None:
+                return True
+    return False
 
 
 def _mapped(script: Script, function: ast.AST, argument: ast.arg) -> Values:

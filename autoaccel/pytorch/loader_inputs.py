@@ -16,6 +16,7 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.definitions import Definition, ElementPath
+from autoaccel.dataflow.query import once
 from autoaccel.dataflow.value_parts import part
 from autoaccel.library_models.tensor_operations import LOSSES, METHODS, PRODUCTS
 from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
@@ -124,7 +125,10 @@ class LoaderInputs:
                     if value.how == "module" and value.node is not None and value.script is not None:
                         self.names[value.node, attribute.attr] = value.script
         for call in file.within(function, ast.Call):
-            for other, callee in file.callees(call):
+            callees = file.callees(call)
+            if not callees and _calls_what_it_holds(file, call, own):
+                callees = callables(file)  # it may be any of them: a transform that comes through `**options`
+            for other, callee in callees:
                 self._enter(other, callee)
         for inner in file.within(function, ast.Lambda):
             self._enter(file, inner)
@@ -385,6 +389,36 @@ class LoaderInputs:
         if attr not in self.own or attr in _OF_TENSORS:
             return False
         return Kind.UNKNOWN in file.values(owner).kinds or (file.qualname(owner) or "").startswith("__main__.")
+
+
+def _calls_what_it_holds(file: Script, call: ast.Call, own: str | None) -> bool:
+    """`self.transform(x)`, `step(x)` for each of some steps, where it is not known what that is."""
+    match call.func:
+        case ast.Attribute(value=ast.Name(id=owner)):
+            held = owner == own
+        case ast.Name():
+            held = bool(file.definitions(call.func))
+        case _:
+            held = isinstance(call.func, ast.Subscript)
+    return held and Kind.UNKNOWN in file.values(call.func).kinds and file.qualname(call.func) is None
+
+
+@once
+def callables(script: Script) -> tuple[tuple[Script, ast.FunctionDef], ...]:
+    """What a callable that is not known may be, of the project: objects with a `__call__`, functions that are handed
+    over."""
+    found: dict[tuple[Script, ast.FunctionDef], None] = {}
+    for file in script.project.related(script):
+        for method in file.find(ast.FunctionDef):
+            cls = file.parent(method)
+            if method.name == "__call__" and isinstance(cls, ast.ClassDef):
+                found[file, method] = None
+        for call in file.find(ast.Call):
+            for given in given_values(call):
+                for value in file.values(given) if isinstance(given, ast.Name | ast.Attribute) else ():
+                    if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script:
+                        found[value.script, value.node] = None
+    return tuple(found)
 
 
 def _replaced_protocol(cls: ClassRef) -> Iterator[tuple[Script, ast.expr, ElementPath]]:
