@@ -28,7 +28,11 @@ class ScalerNames:
             scope = self._script.enclosing_class(creation.statement) or scope
         shared = any(each is not scope for each in creation.scopes)
         number = 1
-        base = self._script.free_name("scaler", "grad_scaler", "amp_scaler", "loss_scaler")
+        names = "scaler", "grad_scaler", "amp_scaler", "loss_scaler"
+        others = [each for each in self._script.project.related(self._script) if each is not self._script]
+        # what another file sets, `trainer.scaler = 2.0`, is of its own making
+        unset = [name for name in names if not any(each.syntax_index.stored(name) for each in others)]
+        base = self._script.free_name(*(unset or names))
         name = base
         while any(known == name and (other is scope or shared) for other, known in self._given):
             number += 1
