@@ -324,9 +324,9 @@ def _own_changes(inputs: LoaderInputs) -> Iterator[ScriptNode]:
     What it only hands to code that is not seen (`cv2.imread(self.paths[i])`) is taken to be read there. Generators that
     it draws from are another question (`LoaderState.draws_on`).
     """
-    for file in dict.fromkeys(inputs.code.values()):
+    for file in dict.fromkeys((*inputs.code.values(), *inputs.possible_code.values())):
         for node in possible_changes(file):
-            if not inputs.makes_batches(file, node) or datasets.opens(file, node) or datasets.fills_new(file, node):
+            if not inputs.may_make_batches(file, node) or datasets.opens(file, node) or datasets.fills_new(file, node):
                 continue
             if _only_draws(file, node):
                 continue

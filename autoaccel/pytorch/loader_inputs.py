@@ -64,6 +64,8 @@ class LoaderInputs:
     def __init__(self, script: Script, made: LoaderCall, parts: Iterable[str] = ALL) -> None:
         self.code: dict[ast.AST, Script] = {}
         """Functions and lambdas that run when a batch is made."""
+        self.possible_code: dict[ast.AST, Script] = {}
+        """Those that may, where it is not known what this code calls; they may run at other times just as well."""
         self.objects: set[ast.AST] = {made.call}
         """What made the objects that this code reads, and the classes of those that are instances."""
         self.methods: set[str] = set()
@@ -89,7 +91,7 @@ class LoaderInputs:
         self._seen: set[tuple[ast.AST, ElementPath]] = set()
         self._values: set[Value] = set()
         self._handed: set[ast.expr] = set()
-        self._functions: list[tuple[Script, ast.AST]] = []
+        self._functions: list[tuple[Script, ast.AST, bool]] = []
         self._pending = [(script, made.settings[part], _WHOLE) for part in parts if part in made.settings]
         while self._pending or self._functions:
             while self._functions:
@@ -99,12 +101,12 @@ class LoaderInputs:
 
     # -- what is reached
 
-    def _enter(self, file: Script, function: ast.AST) -> None:
-        if function not in self.code:
-            self.code[function] = file
-            self._functions.append((file, function))
+    def _enter(self, file: Script, function: ast.AST, *, surely: bool = True) -> None:
+        if function not in self.code and (surely or function not in self.possible_code):
+            (self.code if surely else self.possible_code)[function] = file
+            self._functions.append((file, function, surely))
 
-    def _run(self, file: Script, function: ast.AST) -> None:
+    def _run(self, file: Script, function: ast.AST, surely: bool) -> None:
         """Everything that a piece of code which makes batches mentions."""
         for name in file.within(function, ast.Name):
             if isinstance(name.ctx, ast.Load):
@@ -125,13 +127,13 @@ class LoaderInputs:
                     if value.how == "module" and value.node is not None and value.script is not None:
                         self.names[value.node, attribute.attr] = value.script
         for call in file.within(function, ast.Call):
-            callees = file.callees(call)
-            if not callees and _calls_what_it_holds(file, call, own):
-                callees = callables(file)  # it may be any of them: a transform that comes through `**options`
-            for other, callee in callees:
-                self._enter(other, callee)
+            for other, callee in file.callees(call):
+                self._enter(other, callee, surely=surely)
+            if not file.callees(call) and _calls_what_it_holds(file, call, own):
+                for other, callee in callables(file):  # a transform that comes through `**options`
+                    self._enter(other, callee, surely=False)
         for inner in file.within(function, ast.Lambda):
-            self._enter(file, inner)
+            self._enter(file, inner, surely=surely)
 
     def _read(self, file: Script, expression: ast.expr, path: ElementPath = ()) -> None:
         """An expression of which a part is an input: what its values are, and what they hold.
@@ -144,7 +146,7 @@ class LoaderInputs:
         values = part(file.values(expression), path)
         for value in values:
             self._hold_once(value)
-        inside = self.makes_batches(file, expression)
+        inside = self.may_make_batches(file, expression)
         if isinstance(expression, ast.Name) and not inside:
             self.held.update((each.scope.node, expression.id) for each in file.definitions(expression))
         if Kind.UNKNOWN not in values.kinds:
@@ -259,11 +261,16 @@ class LoaderInputs:
             function = file.function(function)
         return function is not None
 
+    def may_make_batches(self, file: Script, node: ast.AST) -> bool:
+        """Whether a place is part of the code that makes batches, or may be."""
+        function = file.function(node)
+        return function in self.possible_code or self.makes_batches(file, node)
+
     # -- what the code does
 
     def storing(self) -> Iterator[str]:
         """The functions that store something beyond themselves, whether a sample reads it or not."""
-        for function, file in self.code.items():
+        for function, file in (self.code | self.possible_code).items():
             if isinstance(function, ast.FunctionDef) and datasets.leaves_something(file, function):
                 yield function.name
 
