@@ -47,9 +47,8 @@ def runs_within(
         if function not in makes_batches:
             if _files_naming(file, function).missing is not None:
                 return True
-            looked_up = list(_looked_up(file, function))
-            mentions = [*_mentions(file, function), *(each for each in looked_up if each[0].call_of(each[1]) is None)]
-            pending.extend(looked_up)
+            mentions = list(_mentions(file, function))
+            pending.extend(_looked_up(file, function))
             unseen = _is_implicit(function) or (not callers and _is_called_unseen(file, function))
             if (mentions or unseen) and function not in around:
                 return True

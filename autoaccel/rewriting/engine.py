@@ -304,18 +304,23 @@ def _rewrite(
             break
         analysis = analyse(current, path, rules, tier=tier, project=_renewed(project, path, current))
     settled = {record.code for record in applied if record.round > 1}
-    skipped = [*records(for_humans, first.places, 1), *_left_at_last(first, analysis, number)]
+    skipped = [*records(for_humans, first.places, 1), *_left_at_last(first, analysis, number, applied)]
     skipped += (each for each in waiting if each.code not in settled)
     suppressed = [record(finding, first.places, 1) for finding, _ in first.suppressed]
     return Result(path, text, current, tuple(applied), tuple(in_order(skipped)), tuple(suppressed), findings=taken)
 
 
-def _left_at_last(first: Analysis, last: Analysis, number: int) -> Iterator[Record]:
-    """What is left alone after the last round; located where it was said in the first, if it was."""
+def _left_at_last(first: Analysis, last: Analysis, number: int, applied: Sequence[Record]) -> Iterator[Record]:
+    """What is left alone after the last round, located where it was said in the first, if it was; and what a rule left
+    out of something that it did in the first round."""
     before, after = _by_reason(first.skipped), _by_reason(last.skipped)
+    done = {(each.code, each.line, each.column) for each in applied if each.round == 1}
     for key, said in after.items():
         places, at, given = (first.places, 1, before[key]) if key in before else (last.places, number, said)
         yield from records(given, places, at)
+    for key in before.keys() - after.keys():
+        partly = records(before[key], first.places, 1)
+        yield from (each for each in partly if (each.code, each.line, each.column) in done)
 
 
 def _by_reason(skipped: Iterable[Skipped]) -> dict[tuple[str, str], list[Skipped]]:

@@ -254,11 +254,11 @@ def test_the_first_file_is_part_of_the_question(tmp_path: Path) -> None:
     """Imports are also looked for where the first file of the project lies."""
     write(tmp_path, "loading.py", "from torch.utils.data import DataLoader\n\nloader = DataLoader(range(10000))\n")
     write(tmp_path, "top.py", "")
-    write(tmp_path, "other/top.py", "")
-    write(tmp_path, "scripts/main.py", "from loading import loader\n\nfor x in loader:\n    x = x.to('cuda')\n")
+    write(tmp_path, "work/other/top.py", "")
+    write(tmp_path, "work/scripts/main.py", "from loading import loader\n\nfor x in loader:\n    x = x.to('cuda')\n")
     said = []
-    for first in ("top.py", "other/top.py", "top.py"):
-        names = [first, "scripts/main.py"]
+    for first in ("top.py", "work/other/top.py", "top.py"):
+        names = [first, "work/scripts/main.py"]
         said.append(lint(tmp_path, cached=True, names=names)[1])
         assert said[-1] == lint(tmp_path, cached=False, names=names)[1]
     assert said[0] != said[1], "the first file makes no difference: this test could not fail"
