@@ -253,6 +253,7 @@ def test_files_outside_of_the_root_are_asked_about_by_their_own_names(
 def test_the_first_file_is_part_of_the_question(tmp_path: Path) -> None:
     """Imports are also looked for where the first file of the project lies."""
     write(tmp_path, "loading.py", "from torch.utils.data import DataLoader\n\nloader = DataLoader(range(10000))\n")
+    (tmp_path / "work").mkdir()
     write(tmp_path, "top.py", "")
     write(tmp_path, "work/other/top.py", "")
     write(tmp_path, "work/scripts/main.py", "from loading import loader\n\nfor x in loader:\n    x = x.to('cuda')\n")
