@@ -318,8 +318,8 @@ def _left_at_last(first: Analysis, last: Analysis, number: int, applied: Sequenc
     for key, said in after.items():
         places, at, given = (first.places, 1, before[key]) if key in before else (last.places, number, said)
         yield from records(given, places, at)
-    for key in before.keys() - after.keys():
-        partly = records(before[key], first.places, 1)
+    for key, said in before.items():
+        partly = records(said, first.places, 1) if key not in after else []
         yield from (each for each in partly if (each.code, each.line, each.column) in done)
 
 
