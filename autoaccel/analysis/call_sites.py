@@ -112,6 +112,17 @@ def _callers_among(
     return Answer(tuple(found), missing)
 
 
+@once
+def handed_out(script: Script, function: ast.FunctionDef) -> bool:
+    """Whether a function or method is used as a value, so that code which is not followed may call it."""
+    if decorators.keeping(script, function) is not None:
+        return True
+    files = script.project.files_naming(
+        script, function.name, attribute=isinstance(script.parent(function), ast.ClassDef)
+    )
+    return any(_handed_on(script, function, other, (function.name,)) is not None for other in files)
+
+
 def _handed_on(script: Script, function: ast.AST, other: Script, names: tuple[str, ...]) -> str | None:
     """Where a function (or a class, of a constructor) is used as a value and not called: whoever gets it may call
     it with anything."""

@@ -41,10 +41,10 @@ def parameter_values(script: Script, definition: Definition) -> Values:
         used = _by_use(script, definition)
         if used or default is None:
             return used or ANY
-        return script.inference.possible(default) | (ANY if _may_be_unpacked(script, function, argument) else NOTHING)
+        return script.inference.possible(default) | (ANY if _may_be_unseen(script, function, argument) else NOTHING)
     if default is not None and found.kinds != {Kind.UNKNOWN}:
         found |= script.inference.possible(default).without(ANY)
-    if not mapped and (script.callers(function).missing is not None or _may_be_unpacked(script, function, argument)):
+    if not mapped and _may_be_unseen(script, function, argument):
         found |= ANY
     if Kind.UNKNOWN in found.kinds:
         used = _by_use(script, definition)
@@ -53,9 +53,12 @@ def parameter_values(script: Script, definition: Definition) -> Values:
     return found
 
 
-def _may_be_unpacked(script: Script, function: ast.AST, argument: ast.arg) -> bool:
-    """Whether a call that gives more than it says may give a parameter: `super().__init__(**options)`."""
-    for other, call in script.callers(function):
+def _may_be_unseen(script: Script, function: ast.AST, argument: ast.arg) -> bool:
+    """Whether a parameter may be given what no call says: by one out of sight, or by `super().__init__(**options)`."""
+    callers = script.callers(function)
+    if callers.missing is not None:
+        return True
+    for other, call in callers:
         if unpacks(call):
             bound = is_bound(script, function, other, call)
             if bind_argument(function, call, argument.arg, bound=bound) is None:

@@ -44,6 +44,24 @@ def bind_argument(function: ast.AST, call: ast.Call, parameter: str, *, bound: b
     return call.args[index]
 
 
+def fits(function: ast.FunctionDef, call: ast.Call, *, bound: bool) -> bool:
+    """Whether a function can be called with as many arguments as a call gives, under the names that it gives."""
+    arguments = function.args
+    names = positional(function)[int(bound) :]
+    given = {each.arg for each in call.keywords}
+    if unpacks(call):
+        return True
+    if arguments.kwarg is None and not given <= {*names, *(each.arg for each in arguments.kwonlyargs)}:
+        return False
+    if arguments.vararg is None and len(call.args) > len(names):
+        return False
+    needed = names[len(call.args) : len(names) - len(arguments.defaults)]
+    needed += [
+        each.arg for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default is None
+    ]
+    return given.issuperset(needed)
+
+
 def may_be_passed_for(
     function: ast.AST, call: ast.Call, argument: ast.AST, *, bound: bool
 ) -> tuple[list[str], list[str]]:

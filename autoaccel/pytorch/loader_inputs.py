@@ -10,11 +10,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.call_sites import arguments_for, handed_out
 from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
-from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.call_arguments import fits, given_values
 from autoaccel.dataflow.definitions import Definition, ElementPath
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.value_parts import part
@@ -92,6 +92,7 @@ class LoaderInputs:
         self._values: set[Value] = set()
         self._handed: set[ast.expr] = set()
         self._functions: list[tuple[Script, ast.AST, bool]] = []
+        self._running = _running(script, made.call)
         self._pending = [(script, made.settings[part], _WHOLE) for part in parts if part in made.settings]
         while self._pending or self._functions:
             while self._functions:
@@ -129,9 +130,10 @@ class LoaderInputs:
         for call in file.within(function, ast.Call):
             for other, callee in file.callees(call):
                 self._enter(other, callee, surely=surely)
-            if not file.callees(call) and _calls_what_it_holds(file, call, own):
+            if _calls_what_it_holds(file, call, own):
                 for other, callee in callables(file):  # a transform that comes through `**options`
-                    self._enter(other, callee, surely=False)
+                    if callee not in self._running and _may_take(other, callee, call):
+                        self._enter(other, callee, surely=False)
         for inner in file.within(function, ast.Lambda):
             self._enter(file, inner, surely=surely)
 
@@ -410,22 +412,38 @@ def _calls_what_it_holds(file: Script, call: ast.Call, own: str | None) -> bool:
     return held and Kind.UNKNOWN in file.values(call.func).kinds and file.qualname(call.func) is None
 
 
+def _may_take(file: Script, function: ast.FunctionDef, call: ast.Call) -> bool:
+    """Whether a function of the project can be called as a call calls what it holds."""
+    method = isinstance(file.parent(function), ast.ClassDef)
+    return fits(function, call, bound=method) or (
+        method and bool(function.decorator_list) and fits(function, call, bound=False)
+    )
+
+
+@once
+def _running(script: Script, call: ast.Call) -> frozenset[ast.AST]:
+    """The functions that run while a loader is made, as far as their calls are seen: no sample calls these."""
+    places: list[tuple[Script, ast.AST]] = [(script, call)]
+    found: set[ast.AST] = set()
+    for file, place in places:
+        function = file.function(place)
+        if function is not None and function not in found:
+            found.add(function)
+            places += [(file, function), *file.callers(function)]
+    return frozenset(found)
+
+
 @once
 def callables(script: Script) -> tuple[tuple[Script, ast.FunctionDef], ...]:
     """What a callable that is not known may be, of the project: objects with a `__call__`, functions that are handed
-    over."""
-    found: dict[tuple[Script, ast.FunctionDef], None] = {}
-    for file in script.project.related(script):
-        for method in file.find(ast.FunctionDef):
-            cls = file.parent(method)
-            if method.name == "__call__" and isinstance(cls, ast.ClassDef):
-                found[file, method] = None
-        for call in file.find(ast.Call):
-            for given in given_values(call):
-                for value in file.values(given) if isinstance(given, ast.Name | ast.Attribute) else ():
-                    if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script:
-                        found[value.script, value.node] = None
-    return tuple(found)
+    over, put into tables, registered."""
+    return tuple(
+        (file, function)
+        for file in script.project.related(script)
+        for function in file.find(ast.FunctionDef)
+        if (function.name == "__call__" and isinstance(file.parent(function), ast.ClassDef))
+        or (not function.name.startswith("__") and handed_out(file, function))
+    )
 
 
 def _replaced_protocol(cls: ClassRef) -> Iterator[tuple[Script, ast.expr, ElementPath]]:

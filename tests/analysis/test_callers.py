@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.analysis import Project, load
+from autoaccel.analysis import Project, call_sites, load
 from autoaccel.analysis.call_values import returned
 
 ALL = {
@@ -126,3 +126,25 @@ def test_functions_that_call_each_other_have_the_same_callers_whoever_is_asked_f
         kinds = {name: returned(script, functions[name]) for name in order}
         answers.append((sorted(found.items()), [[value.kind for value in kinds[name]] for name in "ab"]))
     assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(
+    ("use", "handed_out"),
+    [
+        ("scaled(2)", False),
+        ("print(scaled(2))", False),
+        ("run(scaled)", True),
+        ("TABLE = {'scaled': scaled}", True),
+        ("other = scaled", True),
+        ("register(key)(scaled)", True),
+        ("Net().scaled", False),
+    ],
+)
+def test_functions_that_are_values(use: str, handed_out: bool) -> None:
+    script = load(f"def scaled(sample):\n    return 2 * sample\n\n{use}\n")
+    assert call_sites.handed_out(script, script.tree.body[0]) is handed_out  # type: ignore[arg-type]
+
+
+def test_registered_functions_are_values() -> None:
+    script = load("@registry.register\ndef scaled(sample):\n    return 2 * sample\n")
+    assert call_sites.handed_out(script, script.tree.body[0])  # type: ignore[arg-type]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from autoaccel.analysis import Kind, load
@@ -46,3 +48,20 @@ def test_call_sites_that_disagree_prove_nothing() -> None:
 def test_what_map_passes() -> None:
     script = load(HEAD + "map(lambda m: m, [Net()])\n")
     assert name_kind(script, "m", HEAD.count("\n") + 1) is Kind.MODULE
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        pytest.param("def f(m=3):\n    m\nf()\n", {Kind.NUMBER}, id="every call in sight leaves its default"),
+        pytest.param("def f(m=3):\n    m\n", {Kind.NUMBER}, id="nobody calls it"),
+        pytest.param("def f(m=3):\n    m\nrun(f)\n", {Kind.NUMBER, Kind.UNKNOWN}, id="handed to unknown code"),
+        pytest.param("@main\ndef f(m=3):\n    m\n", {Kind.NUMBER, Kind.UNKNOWN}, id="decorated by unknown code"),
+        pytest.param("def f(m=3):\n    m\nf(**options)\n", {Kind.NUMBER, Kind.UNKNOWN}, id="a call that unpacks"),
+        pytest.param("def f(m=3):\n    m\nf(1, **options)\n", {Kind.NUMBER}, id="a call that gives it and unpacks"),
+    ],
+)
+def test_defaults(text: str, kinds: set[Kind]) -> None:
+    script = load(HEAD + text)
+    (use,) = (node for node in ast.walk(script.tree) if isinstance(node, ast.Name) and node.id == "m")
+    assert script.inference.possible(use).kinds == kinds
