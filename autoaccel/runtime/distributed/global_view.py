@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 from .. import devices
 from ..environment import Decision, note
 from ..execution_mode import is_traced
-from . import batch_norm, batch_part, gradient_reduction, process_group, random_draws, shares
+from . import batch_norm, batch_part, gradient_reduction, process_group, random_draws, sharding, shares
 from .row_independence import RowIndependence, examine
 from .shares import RankRows
 
@@ -44,20 +44,18 @@ def distribute(model: _Model, shard: bool = False) -> _Model:
 
     Args:
         model: Stays the same object with the same keys. Its parameters become those of the first rank.
-        shard: Whether parameters shall be spread over the ranks as well. Not yet.
+        shard: Whether parameters, gradients and optimizer states are spread over the ranks as well (`sharding.py`).
+            Then the optimizer has to be made afterwards, and nothing but `forward` computes with the parameters.
 
     Returns:
         The model itself.
 
     Raises:
-        NotImplementedError: `shard=True` under several ranks.
         RuntimeError: The model cannot be distributed; the message says why.
     """
     global _made
     if process_group.world_size() == 1:
         return model
-    if shard:
-        raise NotImplementedError("accel.distribute: shard=True (FSDP2) is not there yet; leave it out")
     if isinstance(getattr(model, "forward", None), GlobalForward):
         return model
     own = vars(model).get("forward")
@@ -78,9 +76,11 @@ def distribute(model: _Model, shard: bool = False) -> _Model:
     if model._compiled_call_impl is not None:  # noqa: SLF001
         note(f"compile {type(model).__name__}", Decision(False, "it is distributed"))
         model._compiled_call_impl = None  # noqa: SLF001
+    if shard:
+        sharding.shard(model, group, "cpu" if place is None else place.type)
     _made += 1
     # torch asks a module for `forward` at each call: hooks of the model see all rows, those of one rank are within
-    model.forward = GlobalForward(model, group, _made)
+    model.forward = GlobalForward(model, group, _made, sharded=shard)
     return model
 
 
@@ -103,7 +103,7 @@ def is_shared(model: nn.Module) -> bool:
 class GlobalForward:
     """What stands in a distributed model's `forward`; a copy or a pickle of the model has its class's own again."""
 
-    def __init__(self, model: nn.Module, group: process_group.Group, number: int) -> None:
+    def __init__(self, model: nn.Module, group: process_group.Group, number: int, *, sharded: bool) -> None:
         self._model = model
         self._forward: Callable[..., Any] = types.MethodType(type(model).forward, model)
         self._group = group
@@ -111,7 +111,7 @@ class GlobalForward:
         self._calls = 0
         self._name = type(model).__name__
         self._independence: dict[Any, RowIndependence] = {}
-        self._reduction = gradient_reduction.GradientReduction(model)
+        self._reduction = None if sharded else gradient_reduction.GradientReduction(model)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return getattr, (self._model, "forward")

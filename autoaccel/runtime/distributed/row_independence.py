@@ -23,6 +23,7 @@ from . import batch_part
 from .shares import RankRows
 
 _TOLERANCE: Final = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 5e-2, torch.bfloat16: 5e-2}
+_SHARDING: Final = "torch.distributed.fsdp."  # whose hooks bring parameters together
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,8 @@ def _close(mine: torch.Tensor, expected: torch.Tensor) -> bool:
 
 
 def _watched(module: nn.Module) -> bool:
-    return bool(module._forward_hooks or module._backward_hooks or module._backward_pre_hooks)  # noqa: SLF001
+    hooks = (*module._forward_hooks.values(), *module._backward_hooks.values(), *module._backward_pre_hooks.values())  # noqa: SLF001
+    return not all((getattr(each, "__module__", None) or "").startswith(_SHARDING) for each in hooks)
 
 
 def _buffers(model: nn.Module) -> list[torch.Tensor]:

@@ -88,6 +88,15 @@ def train(names: list[str]) -> None:
     write(found)
 
 
+def train_sharded(names: list[str]) -> None:
+    """Every training with parameters that are spread over the ranks, and which part of them this one keeps."""
+    trainings.SHARDS[:] = [True]
+    train(names)
+    own: Any = list(trainings.MODELS[-1].parameters())
+    kept = sum(each.to_local().numel() for each in own), sum(each.numel() for each in own)
+    Path(f"kept.{rank()}").write_text(json.dumps(kept))
+
+
 # -- the verbs
 
 
@@ -191,7 +200,6 @@ def _declined(model: Any) -> Iterator[Callable[[], Any]]:
     yield lambda: torch.autograd.grad(loss, weight, retain_graph=True)
     yield lambda: loss.backward(create_graph=True)
     yield lambda: loss.backward(inputs=[weight])
-    yield lambda: accel.distribute(nn.Linear(1, 1), shard=True)
     handle = weight.register_hook(torch.zeros_like)
     yield loss.backward
     handle.remove()
@@ -223,12 +231,12 @@ def starts(kind: str) -> None:
 # -- checkpoints
 
 
-def checkpointed(load: str, save: str) -> None:
+def checkpointed(load: str, save: str, shard: bool = False) -> None:
     """Half of a training, from a checkpoint to a checkpoint; torch's and the script's own names of things."""
     accel.device("cpu")
     with doubles():
         torch.manual_seed(11)
-        model: Any = accel.distribute(trainings.Net())
+        model: Any = accel.distribute(trainings.Net(), shard=shard)
         optimizer = torch.optim.Adam(model.parameters(), 1e-2, eps=1e-3)
         schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
         held: dict[str, Any] = {"model": model, "optimizer": optimizer, "schedule": schedule}

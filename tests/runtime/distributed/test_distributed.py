@@ -38,7 +38,10 @@ TRAININGS: Final = (
     "not_by_rows",
     "frozen_then_not",
     "two_shares",
+    "layers",
 )
+SHARDED: Final = ("summed_loss", "gan", "gan_in_parts", "draws", "layers")
+"""Trainings in which nothing but forward passes computes with parameters."""
 WHOLE: Final = {"centred": 1, "not_by_rows": 2}
 """Trainings with models that hang on the whole batch: how many."""
 FAILURES: Final = {
@@ -92,12 +95,20 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plan: list[dict[str, Any]] = [
         {"ranks": ranks, "run": "train", "arguments": [TRAININGS], "folder": f"train {ranks}"} for ranks in (1, 2, 3)
     ]
+    plan += [
+        {"ranks": ranks, "run": "train_sharded", "arguments": [SHARDED], "folder": f"sharded {ranks}"}
+        for ranks in (2, 3)
+    ]
     plan += [{"ranks": ranks, "run": "verbs", "arguments": [], "folder": f"verbs {ranks}"} for ranks in (1, 3)]
     for ranks, load in ((1, ""), (2, ""), (1, "1.pth"), (3, "1.pth"), (1, "2.pth"), (3, "2.pth")):
         name = f"checkpoint {load or 'new'} {ranks}"
         save = f"{ranks}.pth" if not load else f"{name}.end"
         files = [str(folder / each) if each else "" for each in (load, save)]
         plan.append({"ranks": ranks, "run": "checkpointed", "arguments": files, "folder": name})
+    for load in ("1.pth", "2.pth"):
+        name = f"checkpoint {load} sharded"
+        files = [str(folder / load), str(folder / f"{name}.end"), True]
+        plan.append({"ranks": 3, "run": "checkpointed", "arguments": files, "folder": name})
     plan.append({"ranks": 2, "run": "failing", "arguments": ["is killed at the end"], "folder": "killed at the end"})
     for kind in FIRST_FAILS:
         plan.append({"ranks": 2, "run": "failing", "arguments": [f"first {kind}"], "folder": f"first {kind}"})
@@ -140,6 +151,24 @@ def test_ranks_train_as_one_process_does(runs: Path, ranks: int, name: str) -> N
         assert distance(together["log"], alone["log"]) < limit
         assert sum(map(bool, together["problems"])) == WHOLE.get(name, 0), together["problems"]
         assert len(together["problems"]) > WHOLE.get(name, 0) or name in WHOLE  # batches were shared
+
+
+@pytest.mark.parametrize("name", SHARDED)
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_with_a_part_of_the_parameters_train_as_one_process_does(runs: Path, ranks: int, name: str) -> None:
+    folder = runs / f"sharded {ranks}"
+    assert status(folder) == [0] * ranks, (folder / "err.0").read_text()
+    for rank in range(ranks):
+        together = found(folder, rank)[name]
+        assert distance(together["log"], found(runs / "train 1")[name]["log"]) < 1e-12
+        assert sum(map(bool, together["problems"])) == WHOLE.get(name, 0), together["problems"]
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_each_rank_keeps_its_part_of_the_parameters(runs: Path, ranks: int) -> None:
+    kept = [json.loads((runs / f"sharded {ranks}" / f"kept.{rank}").read_text()) for rank in range(ranks)]
+    assert sum(own for own, _ in kept) == kept[0][1]
+    assert all(own < 0.6 * whole for own, whole in kept)
 
 
 def test_ranks_train_as_their_shares_do_in_one_process(runs: Path) -> None:
@@ -226,7 +255,7 @@ def test_without_sharing_generators_ranks_draw_other_numbers(runs: Path) -> None
 
 def test_what_cannot_be_right_is_declined(runs: Path) -> None:
     declined = found(runs / "verbs 3")["declined"]
-    parts = "torch.autograd.grad,create_graph=True,inputs=...,shard=True,hooks of parameters,by hand".split(",")
+    parts = "torch.autograd.grad,create_graph=True,inputs=...,hooks of parameters,by hand".split(",")
     parts += ["sparse=True", "use_reentrant=False"]
     assert len(declined) == len(parts)
     assert all(part in message for part, message in zip(parts, declined, strict=True))
@@ -236,7 +265,8 @@ def test_checkpoints_go_from_any_number_of_ranks_to_any(runs: Path) -> None:
     straight = found(runs / "checkpoint 1.pth 1")
     assert distance(found(runs / "checkpoint new 2"), found(runs / "checkpoint new 1")) < 1e-12
     end = torch.load(runs / "checkpoint 1.pth 1.end")
-    for name in ("checkpoint 1.pth 3", "checkpoint 2.pth 1", "checkpoint 2.pth 3"):
+    for name in ("1.pth 3", "2.pth 1", "2.pth 3", "1.pth sharded", "2.pth sharded"):
+        name = f"checkpoint {name}"
         assert distance(found(runs / name), straight) < 1e-12
         saved = torch.load(runs / f"{name}.end")
         assert saved["schedule"] == end["schedule"] and torch.equal(saved["random"], end["random"])

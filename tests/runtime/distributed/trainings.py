@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import io
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ from autoaccel import runtime as accel
 
 Log = list[float]
 MODELS: list[nn.Module] = []  # of the training that runs
+SHARDS = [False]  # whether they spread their parameters
 TRAININGS: dict[str, Callable[[], Log]] = {}
 
 
@@ -30,7 +32,7 @@ def training(function: Callable[[], Log]) -> Callable[[], Log]:
 
 def distributed(model: nn.Module) -> Any:
     MODELS.append(model)
-    return accel.distribute(model)
+    return accel.distribute(model, shard=SHARDS[0])
 
 
 def images(rows: int = 43, batch: int = 8) -> DataLoader[Any]:
@@ -189,6 +191,67 @@ def gradient_penalty() -> Log:
         step(optimizer, loss)
         log += [loss.item(), x.grad.abs().sum().item()]
     return log + learned(critic)
+
+
+class Layer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(10)
+        self.mix = nn.Linear(10, 10)
+        self.drop = nn.Dropout(0.2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.drop(self.mix(self.norm(x)))
+
+
+class Tied(nn.Module):
+    """Layers in a list, one parameter in two places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(11, 10)
+        self.layers = nn.ModuleList(Layer() for _ in range(3))
+        self.out = nn.Linear(10, 11, bias=False)
+        self.out.weight = self.embed.weight
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.embed(tokens)
+        for layer in self.layers:
+            x = layer(x)
+        return self.out(x)
+
+
+@training
+def layers() -> Log:
+    """What is printed and counted, accumulation, clipping, a schedule, the best state taken back in the end."""
+    torch.manual_seed(13)
+    tokens = torch.randint(0, 11, (21, 6))
+    model = distributed(Tied())
+    optimizer = torch.optim.Adam(model.parameters(), 1e-2, eps=1e-3)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 4)
+    log = [float(len(str(model))), float(sum(each.numel() for each in model.parameters()))]
+    best, kept = math.inf, model.state_dict()
+    for _ in range(3):
+        model.train()
+        for part in torch.randperm(len(tokens)).split(8):
+            for half in part.split(4):
+                loss = F.cross_entropy(model(tokens[half, :-1]).flatten(0, 1), tokens[half, 1:].flatten()) / 2
+                loss.backward()
+                log.append(loss.item())
+            log.append(nn.utils.clip_grad_norm_(model.parameters(), 0.5).item())
+            optimizer.step()
+            optimizer.zero_grad()
+        schedule.step()
+        model.eval()
+        with torch.no_grad():
+            value = F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten()).item()
+        if value < best:
+            best, kept = value, {key: each.clone() for key, each in model.state_dict().items()}
+        log.append(value)
+    model.load_state_dict(kept)
+    optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    log.append(model(tokens[:, :-1]).mean().item())
+    return log + learned(model)
 
 
 class Noisy(nn.Module):
