@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,7 +11,6 @@ import click
 
 from autoaccel.cli import inputs, observed_scripts, reporting
 from autoaccel.cli.options import FilledPath, SourcePath, configuration_options, output_options, rule_options, settled
-from autoaccel.cli.progress import Activity
 from autoaccel.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -23,15 +20,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Measure what rewriting a script gains.")
 @observed_scripts.trial_options
-@click.option(
-    "--time",
-    "seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long each contender is timed.",
-)
+@observed_scripts.time_option
 @click.option(
     "--steps",
     type=click.IntRange(min=1),
@@ -62,35 +51,14 @@ def bench(
 
     Speed-ups are medians with 99 % intervals. The original runs once more beside itself, which shows the noise.
     """
-    from autoaccel.config import known_rules
     from autoaccel.measure import changes
-    from autoaccel.measure.benching import procedure
-    from autoaccel.measure.benching.contenders import Processes
-    from autoaccel.measure.benching.procedure import BenchError, Task
-    from autoaccel.measure.scratch import ScratchError
 
     trial = observed_scripts.prepare(script, arguments, is_module=is_module, python=python)
     _check_outputs(json_file, html_file, trial.path)
     configuration = configure([trial.path])
     configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
-    task = Task(
-        trial.request,
-        command=shlex.join(["autoaccel", *sys.argv[1:]]),
-        python=trial.python,
-        seconds=seconds,
-        steps=steps,
-        ablate=ablate,
-    )
-    runs = Processes(trial.python, trial.folder, timeout)
-    try:
-        with Activity(speaker) as tell:
-            report = procedure.bench(
-                task, runs, partial(changes.find, configuration=configuration), known_rules(), tell
-            )
-    except BenchError as error:
-        raise observed_scripts.gave_up(str(error), error.failure, verbose=speaker.verbose) from error
-    except ScratchError as error:
-        raise click.ClickException(f"{script}: {error}") from error
+    find = partial(changes.find, configuration=configuration)
+    report = observed_scripts.benchmark(trial, find, timeout, speaker, seconds=seconds, steps=steps, ablate=ablate)
     return 0 if _deliver(report, json_file, html_file, speaker) else 2
 
 

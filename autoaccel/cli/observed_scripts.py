@@ -1,7 +1,11 @@
-"""What `verify` and `bench` share: a script of the user's that is run under observation, several times."""
+"""What `verify`, `bench` and `tune` share: a script of the user's that is run under observation, several times."""
 
 from __future__ import annotations
 
+import contextlib
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,8 +14,13 @@ import click
 
 from autoaccel.cli import inputs
 from autoaccel.cli.options import together
+from autoaccel.cli.progress import Activity
+from autoaccel.cli.terminal import Terminal
 
 if TYPE_CHECKING:
+    from autoaccel.measure.benching.contenders import Processes
+    from autoaccel.measure.benching.report import BenchReport
+    from autoaccel.measure.changes import Changes
     from autoaccel.measure.observing.request import Request
     from autoaccel.measure.observing.run_record import RunFailure
 
@@ -42,6 +51,16 @@ trial_options = together(
 )  # fmt: skip
 """What to run, and how."""
 
+time_option = click.option(
+    "--time",
+    "seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long each contender is timed.",
+)
+
 
 def prepare(script: str, arguments: tuple[str, ...], *, is_module: bool, python: str | None) -> Trial:
     """Find out what to run. Raises `click.ClickException`."""
@@ -57,6 +76,42 @@ def prepare(script: str, arguments: tuple[str, ...], *, is_module: bool, python:
         raise click.ClickException(str(error)) from error
     request = Request(script, arguments, is_module, root=str(root), protected=tuple(launching.protected(folder, root)))
     return Trial(request, str(chosen.path), folder, path)
+
+
+@contextlib.contextmanager
+def timing(trial: Trial, timeout: float, speaker: Terminal) -> Iterator[tuple[Processes, Activity]]:
+    """What runs the script to be timed, and what shows that. What goes wrong meanwhile is a `click.ClickException`."""
+    from autoaccel.measure.benching.contenders import Processes
+    from autoaccel.measure.benching.procedure import BenchError
+    from autoaccel.measure.scratch import ScratchError
+
+    try:
+        with Activity(speaker) as tell:
+            yield Processes(trial.python, trial.folder, timeout), tell
+    except BenchError as error:
+        raise gave_up(str(error), error.failure, verbose=speaker.verbose) from error
+    except ScratchError as error:
+        raise click.ClickException(f"{trial.request.script}: {error}") from error
+
+
+def benchmark(
+    trial: Trial,
+    find: Callable[[Iterable[Path]], Changes],
+    timeout: float,
+    speaker: Terminal,
+    *,
+    seconds: float,
+    steps: int | None = None,
+    ablate: bool = False,
+) -> BenchReport:
+    """Time the script, with what `find` says would change in its files. Raises `click.ClickException`."""
+    from autoaccel.config import known_rules
+    from autoaccel.measure.benching import procedure
+
+    command = shlex.join(["autoaccel", *sys.argv[1:]])
+    task = procedure.Task(trial.request, command, trial.python, seconds, steps, ablate)
+    with timing(trial, timeout, speaker) as (runs, tell):
+        return procedure.bench(task, runs, find, known_rules(), tell)
 
 
 def gave_up(message: str, failure: RunFailure | None, *, verbose: bool) -> click.ClickException:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shlex
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +12,6 @@ import click
 
 from autoaccel.cli import observed_scripts, reporting
 from autoaccel.cli.options import configuration_options, output_options, rule_options, settled
-from autoaccel.cli.progress import Activity
 from autoaccel.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -28,15 +24,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Rewrite by what is measured to pay on this machine.")
 @observed_scripts.trial_options
-@click.option(
-    "--time",
-    "seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=10.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long each contender is timed.",
-)
+@observed_scripts.time_option
 @click.option("--diff", is_flag=True, help="Print the changes as a patch, change nothing; exit 1 if there are any.")
 @click.option("--batch", is_flag=True, help="Try larger batches instead, show what they bring, and change nothing.")
 @settled(rule_options, configuration_options, output_options)
@@ -83,8 +71,11 @@ def tune(
     good = verify.passing(report, changes)
     reasons = verify.reasons_against(report, changes, good)
     tuning = None
+
+    def measure(chosen: Changes, ablate: bool) -> BenchReport:
+        return observed_scripts.benchmark(trial, lambda _: chosen, timeout, speaker, seconds=seconds, ablate=ablate)
+
     if good:
-        measure = partial(_measure, trial, timeout, seconds, speaker)
         tuning = deciding.tune(dataclasses.replace(changes, all=good), measure)
     rules = _rules(tuning, reasons)
     _tell(script, rules, tuning, speaker, to_stdout=not diff)
@@ -101,42 +92,16 @@ def tune(
 
 def _try_batches(trial: observed_scripts.Trial, timeout: float, seconds: float, speaker: Terminal) -> int:
     """Show what larger batches bring. Raises `click.ClickException`."""
-    from autoaccel.measure.benching.contenders import Processes
-    from autoaccel.measure.scratch import ScratchError
     from autoaccel.measure.tuning import batch_sizes
     from autoaccel.reports import batch_table
 
     script = trial.request.script
-    try:
-        with Activity(speaker) as tell:
-            found = batch_sizes.sweep(trial.request, Processes(trial.python, trial.folder, timeout), seconds, tell)
-    except ScratchError as error:
-        raise click.ClickException(f"{script}: {error}") from error
+    with observed_scripts.timing(trial, timeout, speaker) as (runs, tell):
+        found = batch_sizes.sweep(trial.request, runs, seconds, tell)
     if not found.trials:
         raise observed_scripts.gave_up(f"{script}: {found.ending}", found.failure, verbose=speaker.verbose)
     reporting.deliver(batch_table.table(script, found), "full", None, speaker)
     return 0
-
-
-def _measure(
-    trial: observed_scripts.Trial, timeout: float, seconds: float, speaker: Terminal, changes: Changes, ablate: bool
-) -> BenchReport:
-    """Benchmark these changes. Raises `click.ClickException`."""
-    from autoaccel.config import known_rules
-    from autoaccel.measure.benching import procedure
-    from autoaccel.measure.benching.contenders import Processes
-    from autoaccel.measure.scratch import ScratchError
-
-    command = shlex.join(["autoaccel", *sys.argv[1:]])
-    task = procedure.Task(trial.request, command, trial.python, seconds=seconds, ablate=ablate)
-    runs = Processes(trial.python, trial.folder, timeout)
-    try:
-        with Activity(speaker) as tell:
-            return procedure.bench(task, runs, lambda _: changes, known_rules(), tell)
-    except procedure.BenchError as error:
-        raise observed_scripts.gave_up(str(error), error.failure, verbose=speaker.verbose) from error
-    except ScratchError as error:
-        raise click.ClickException(f"{trial.request.script}: {error}") from error
 
 
 def _rules(tuning: Tuning | None, reasons: Mapping[Change, str]) -> list[RuleWorth]:

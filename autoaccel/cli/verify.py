@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -140,29 +141,23 @@ class Session:
 
     def verify(self, configuration: Configuration, speaker: Terminal) -> tuple[Verification, Changes]:
         """Raises `CannotVerifyError`."""
-        from autoaccel.measure import scratch
         from autoaccel.measure.verifying import procedure
-        from autoaccel.measure.verifying.trials import CannotVerifyError
 
         by_hand = self.against is not None
         request = dataclasses.replace(self.trial.request, by_kind=by_hand, samples=by_hand, stderr=self.stderr)
-        try:
-            with Activity(speaker) as activity, scratch.copy(self.trial.folder, Path(request.root)) as copy:
-                showing = _Showing(activity)
-                return procedure.verify(
-                    request,
-                    partial(self._changes, configuration),
-                    partial(self._run, copy, showing=showing),
-                    limits=self._limits(),
-                    tell=showing.begin,
-                    against=self.against,
-                )
-        except scratch.ScratchError as error:
-            raise CannotVerifyError(str(error)) from error
+        with self._runs(speaker) as runs:
+            return procedure.verify(
+                request,
+                partial(self._changes, configuration),
+                runs.one,
+                limits=self._limits(),
+                tell=runs.begin,
+                against=self.against,
+            )
 
     def distributed(self, configuration: Configuration, speaker: Terminal) -> Verification:
         """Raises `CannotVerifyError`."""
-        from autoaccel.measure import distributed_changes, scratch
+        from autoaccel.measure import distributed_changes
         from autoaccel.measure.verifying import several_ranks
         from autoaccel.measure.verifying.trials import CannotVerifyError
 
@@ -173,19 +168,27 @@ class Session:
             reasons = (record.message for _, record in changes.skipped)
             why = next(iter((*changes.problems, *reasons)), distribute.NOTHING)
             raise CannotVerifyError(f"not distributed: {why}")
-        request = self.trial.request
+        with self._runs(speaker) as runs:
+            return several_ranks.verify(
+                self.trial.request,
+                changes,
+                runs.one,
+                runs.ranks,
+                self.ranks,
+                limits=self._limits(),
+                tell=runs.begin,
+            )
+
+    @contextlib.contextmanager
+    def _runs(self, speaker: Terminal) -> Iterator[_Runs]:
+        """Raises `CannotVerifyError`."""
+        from autoaccel.measure import scratch
+        from autoaccel.measure.verifying.trials import CannotVerifyError
+
+        trial = self.trial
         try:
-            with Activity(speaker) as activity, scratch.copy(self.trial.folder, Path(request.root)) as copy:
-                showing = _Showing(activity)
-                return several_ranks.verify(
-                    request,
-                    changes,
-                    partial(self._run, copy, showing=showing),
-                    partial(self._run_ranks, copy, showing=showing),
-                    self.ranks,
-                    limits=self._limits(),
-                    tell=showing.begin,
-                )
+            with Activity(speaker) as activity, scratch.copy(trial.folder, Path(trial.request.root)) as copy:
+                yield _Runs(trial.python, self.timeout, copy, activity)
         except scratch.ScratchError as error:
             raise CannotVerifyError(str(error)) from error
 
@@ -208,37 +211,6 @@ class Session:
         if self.steps:  # a number that was asked for is made
             return originals.Limits(self.steps, self.seeds or usual.seeds, None, 0.0)
         return originals.Limits(seeds=self.seeds or usual.seeds)
-
-    def _run(self, copy: Scratch, request: Request, environment: Mapping[str, str], *, showing: _Showing) -> RunRecord:
-        from autoaccel.measure import launching
-
-        copy.restore()
-        record = launching.observe(
-            copy.request(request),
-            python=self.trial.python,
-            environment=environment,
-            folder=copy.folder,
-            timeout=self.timeout,
-            on_steps=partial(showing.steps, wanted=request.steps),
-        )
-        return copy.record(record)
-
-    def _run_ranks(
-        self, copy: Scratch, request: Request, environment: Mapping[str, str], count: int, *, showing: _Showing
-    ) -> tuple[RunRecord, ...]:
-        from autoaccel.measure import launching
-
-        copy.restore()
-        records = launching.observe_ranks(
-            copy.request(request),
-            count,
-            python=self.trial.python,
-            environment=environment,
-            folder=copy.folder,
-            timeout=self.timeout,
-            on_steps=partial(showing.steps, wanted=request.steps),
-        )
-        return tuple(map(copy.record, records))
 
 
 _NOT_WITH_RANKS = ("against", "seeds", "stderr", "select", "ignore", "extend_select", "tier")
@@ -269,22 +241,47 @@ def _other(script: Path, against: str) -> TextOf:
         raise click.ClickException(str(error)) from error
 
 
-class _Showing:
-    """Which run goes on, and how far it is."""
+@dataclass
+class _Runs:
+    """Runs in one copy of the project, one after the other; which of them goes on and how far it is, is shown."""
 
-    def __init__(self, activity: Activity) -> None:
-        self.activity = activity
-        self.number = 0
-        self.name = ""
+    python: str
+    timeout: float
+    copy: Scratch
+    activity: Activity
+    number: int = 0
+    name: str = ""
 
     def begin(self, name: str) -> None:
         self.number += 1
         self.name = f"run {self.number}: {name}"
         self.activity(self.name)
 
-    def steps(self, made: int, wanted: int | None) -> None:
-        of = f" of {wanted}" if wanted else ""
-        self.activity(f"{self.name}, step {made}{of}")
+    def one(self, request: Request, environment: Mapping[str, str]) -> RunRecord:
+        from autoaccel.measure import launching
+
+        return self.copy.record(launching.observe(**self._started(request, environment)))
+
+    def ranks(self, request: Request, environment: Mapping[str, str], count: int) -> tuple[RunRecord, ...]:
+        from autoaccel.measure import launching
+
+        records = launching.observe_ranks(count=count, **self._started(request, environment))
+        return tuple(map(self.copy.record, records))
+
+    def _started(self, request: Request, environment: Mapping[str, str]) -> dict[str, Any]:
+        def on_steps(made: int) -> None:
+            of = f" of {request.steps}" if request.steps else ""
+            self.activity(f"{self.name}, step {made}{of}")
+
+        self.copy.restore()
+        return {
+            "request": self.copy.request(request),
+            "python": self.python,
+            "environment": environment,
+            "folder": self.copy.folder,
+            "timeout": self.timeout,
+            "on_steps": on_steps,
+        }
 
 
 def reason(error: CannotVerifyError, trial: observed_scripts.Trial) -> str:
