@@ -13,6 +13,7 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Answer, Incomplete
 from autoaccel.dataflow.definitions import Definition, ElementPath
+from autoaccel.dataflow.qualified_names import canonical
 from autoaccel.dataflow.query import fixpoint, once
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models import library_values
@@ -141,7 +142,7 @@ def instance_kind(ref: ClassRef) -> Kind:
     """The kind of a project class's instances; unknown where it derives from a class that cannot be seen."""
     plain = True
     for name in external_lineage(ref):
-        kind = library_values.class_kind(library_values.canonical(name))
+        kind = library_values.class_kind(canonical(name))
         if kind == "MODULE" and ref.node.name.endswith(("Loss", "Criterion", "loss")):
             return Kind.LOSS_FUNCTION
         if kind is not None:

@@ -13,7 +13,7 @@ import click
 from autoaccel.cli import inputs, reporting
 from autoaccel.cli.options import FilledPath, SourcePath, output_options
 from autoaccel.cli.progress import Activity
-from autoaccel.cli.terminal import Terminal, terminal
+from autoaccel.cli.terminal import terminal
 
 if TYPE_CHECKING:
     from autoaccel.measure.checkup.data_files import DataFiles
@@ -74,7 +74,8 @@ def doctor(
         rows = checks.rows(Host(place, known, rate, answers, Nvidia(program)))
     done = True
     if json_file != inputs.STDIN:
-        done = _show(check_table.table(rows, _width()), speaker)
+        width = shutil.get_terminal_size((_WIDTH, 24)).columns
+        done = reporting.deliver(check_table.table(rows, width), "full", None, speaker)
     if json_file is not None:
         done = reporting.deliver_json(check_table.to_json(rows, script), json_file, speaker) and done
     speaker.say(check_table.summary(rows))
@@ -118,11 +119,3 @@ def _answers(python: str | None, *, recorded: bool) -> PythonFacts | str:
         if python is not None:
             raise click.ClickException(str(error)) from error
         return str(error)
-
-
-def _width() -> int:
-    return shutil.get_terminal_size((_WIDTH, 24)).columns
-
-
-def _show(text: str, speaker: Terminal) -> bool:
-    return reporting.deliver(text, "full", None, speaker)

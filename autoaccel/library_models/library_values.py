@@ -22,27 +22,11 @@ from autoaccel.dataflow.abstract_values import (
     Values,
     made,
 )
-from autoaccel.dataflow.qualified_names import canonical
+from autoaccel.dataflow.qualified_names import canonical as canonical
 from autoaccel.library_models.library_members import ANY_MODEL
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-
-__all__ = [
-    "LIBRARIES",
-    "LOADER_CLASSES",
-    "LOOP_WRAPPERS",
-    "RUNNING_TOTALS",
-    "TRANSPARENT",
-    "annotated",
-    "called",
-    "canonical",
-    "class_kind",
-    "forwarded",
-    "is_known_class",
-    "is_loop_wrapper",
-    "named",
-]
 
 # Packages whose contents are listed here: their own files see them as everybody else does.
 LIBRARIES = frozenset({"torch", "torchvision", "numpy"})

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import ANY, NONE, NUMBER, STRING, Kind, Value, Values, made
 from autoaccel.dataflow.definitions import STAR
-from autoaccel.library_models.library_values import canonical, named
+from autoaccel.dataflow.qualified_names import canonical
+from autoaccel.library_models.library_values import named
 from autoaccel.library_models.tensor_operations import WITH_INDICES
 from autoaccel.library_models.tensor_views import PIECES, VIEW_ATTRIBUTES, VIEWS
 

@@ -29,6 +29,7 @@ _CHILD = Path("measure", "observing", "__main__.py")
 _PACE = 0.1  # s between two looks at a run
 _GRACE = 1.0  # s to end in good order once asked to
 _ROOM = 2**17  # bytes without which hardly anything can be recorded
+_SHOWN = 20_000  # bytes of what it writes to standard error
 _LEAVING = 5.0  # s that a process may take to end after its result is written
 _COMPANY = 15.0  # s in which processes notice that one of them has failed, and say so
 _ALONE = 60.0  # s that a process may go on without a step when another one has come to its end
@@ -384,10 +385,10 @@ def _importable(imports: Path) -> Path:
     return package
 
 
-def _tail(path: Path, size: int = 20_000) -> str:
+def _tail(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            file.seek(max(path.stat().st_size - size, 0))
+            file.seek(max(path.stat().st_size - _SHOWN, 0))
             return file.read().decode(errors="replace")
     except OSError:
         return ""

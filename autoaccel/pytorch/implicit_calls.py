@@ -13,8 +13,6 @@ from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.query import once
 from autoaccel.library_models.python_names import CONSTRUCTORS, CONTAINERS
 
-ScriptFunction = tuple["Script", ast.FunctionDef | ast.Lambda]
-
 IMPLICIT_CALLS = (
     *(ast.Attribute, ast.Subscript, ast.For, ast.comprehension, ast.withitem, ast.BinOp, ast.AugAssign),
     *(ast.Call, ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.UnaryOp, ast.Compare, ast.Assign, ast.FormattedValue),
@@ -28,7 +26,6 @@ _ITERATING = ("__iter__", "__next__", "__getitem__", "__reversed__")
 _COMPARING = tuple(f"__{name}__" for name in "eq ne lt le gt ge contains iter getitem hash".split())
 _KEY = ("__hash__", "__eq__", "__index__")
 _TRUTH = ("__bool__", "__len__")
-_NUMBER = ("__int__", "__float__", "__complex__", "__index__", "__round__", "__abs__")
 _TEXT = ("__str__", "__repr__", "__format__")
 _BY_BUILTIN = {
     **dict.fromkeys((*CONTAINERS, *"sum min max any all map filter next".split()), _ITERATING),

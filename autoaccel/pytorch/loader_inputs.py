@@ -478,10 +478,6 @@ def _is_list(expression: ast.expr) -> bool:
     return isinstance(expression, ast.List | ast.ListComp)
 
 
-def _is_slice(expression: ast.expr) -> bool:
-    return isinstance(expression, ast.Subscript) and isinstance(expression.slice, ast.Slice)
-
-
 def owner_name(file: Script, function: ast.AST) -> str | None:
     """What a method calls its own object."""
     if not isinstance(function, ast.FunctionDef) or not isinstance(file.parent(function), ast.ClassDef):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,17 +120,6 @@ def text_edits(before: str, after: str) -> tuple[TextEdit, ...]:
             where = Range(*_position(start + first, old), *_position(start + last, old))
             edits.append(TextEdit(where, "".join(new[start + other : start + other_last])))
     return tuple(edits)
-
-
-def applied(text: str, edits: Sequence[TextEdit]) -> str:
-    """The text with edits carried out, as any reader of a report would."""
-    lines = raw_lines(text)
-    starts = [0, *itertools.accumulate(map(len, lines))]
-    for edit in reversed(edits):
-        where = edit.where
-        start, end = starts[where.line - 1] + where.column - 1, starts[where.end_line - 1] + where.end_column - 1
-        text = text[:start] + edit.content + text[end:]
-    return text
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:

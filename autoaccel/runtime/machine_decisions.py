@@ -8,7 +8,7 @@ import torch
 
 from . import devices
 from .amp.precision import is_tried, precision, scaling
-from .compile.in_place_compile import verdict
+from .compile.compile_support import verdict
 from .environment import Decision, disabled, setting, whole_number
 from .loading import glibc_malloc, prefetcher
 from .loading.loader_settings import pin_decision, worker_decision

@@ -20,10 +20,11 @@ from autoaccel.reports import json as as_json
 from autoaccel.reports import rdjson, sarif
 from autoaccel.rewriting import engine, linting, registry
 from autoaccel.rewriting.engine import Analysis
-from autoaccel.rewriting.linting import applied, text_edits
+from autoaccel.rewriting.linting import text_edits
 from autoaccel.rewriting.record import Record, Report
 from autoaccel.rewriting.recording import in_order
 from tests.reports import sample
+from tests.rewriting.edited_texts import applied
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 # What readers of reports make of a finding that is only reported.

@@ -11,9 +11,10 @@ from autoaccel.analysis import Script
 from autoaccel.edits import AddDecorator, Code, Finding, Replace, Skipped, Tier, WrapStatements
 from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.engine import Result
-from autoaccel.rewriting.linting import applied, lint
+from autoaccel.rewriting.linting import lint
 from autoaccel.rewriting.rule import Rule
 from autoaccel.rewriting.suppression import suppressing, suppressions
+from tests.rewriting.edited_texts import applied
 from tests.rewriting.subject import Subject, toy
 
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.baseline import _continued_lines
-from autoaccel.rewriting.linting import applied, lint
+from autoaccel.rewriting.linting import lint
 from autoaccel.rewriting.places import Places, newline_of, raw_lines
+from tests.rewriting.edited_texts import applied
 from tests.rewriting.test_baseline import CALLS, DEFINITIONS, UNUSED
 from tests.rewriting.test_properties import scripts
 

@@ -13,9 +13,10 @@ from autoaccel.cli.main import cli
 from autoaccel.config import configure
 from autoaccel.edits import Finding
 from autoaccel.rewriting import engine, registry
-from autoaccel.rewriting.linting import applied, text_edits
+from autoaccel.rewriting.linting import text_edits
 from autoaccel.servers import open_text
 from autoaccel.servers.open_text import NotRewrittenError, OpenText, Surroundings
+from tests.rewriting.edited_texts import applied
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 SLOW = "import torch\n\nx = torch.zeros(3).to('cuda')\n"

@@ -200,10 +200,10 @@ def settled() -> bool:
         sys.modules.get(f"autoaccel.runtime.{name}")
         for name in (
             "amp.autocast_controller",
-            "compile.in_place_compile",
+            "compile.compile_controller",
             "optim.fused_step",
             "step_graph.step_controller",
-            "memory_layout",
+            "memory_layout.channels_last_call",
         )
     )
     # What waits some minutes until it may time all kernels is nothing to wait for.

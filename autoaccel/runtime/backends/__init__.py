@@ -4,8 +4,3 @@ Modules:
     switches         `matmul_precision` and `cudnn_benchmark`: what they switch, and where they do not
     backend_setting  one setting on trial, switched between the script's steps
 """
-
-from .backend_setting import settled
-from .switches import cudnn_benchmark, matmul_precision
-
-__all__ = ["cudnn_benchmark", "matmul_precision", "settled"]

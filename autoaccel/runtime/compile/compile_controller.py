@@ -165,7 +165,7 @@ class CompileController:
         self._compilation.ran = True
         result = self._executor.run(args, kwargs)
         if self._executor.given_up:  # and has said why
-            self._on_failure()
+            self._give_up()
             return result
         after = self._graphs()
         if before is None or after is None:
@@ -175,9 +175,6 @@ class CompileController:
             if self._stage is not _Stage.COMPILING:
                 self._note_recompile()
         return result
-
-    def _on_failure(self) -> None:
-        self._give_up()
 
     def _note_recompile(self) -> None:
         self._compilation.again += 1

@@ -33,13 +33,11 @@ from ..environment import Decision, disabled, note, setting
 from ..execution_mode import is_distributed, is_traced
 from ..in_place_call import InPlaceCall, is_plain, stands_in
 from . import inductor_cache
-from .compile_controller import CompileController, settled
+from .compile_controller import CompileController
 from .compile_support import verdict
 from .compile_target import CompileTarget
 from .eager_fallback import EagerFallback
 from .step_timer import sample_parameters
-
-__all__ = ["compile", "hooked", "settled", "verdict"]
 
 _Target = TypeVar("_Target", bound=Callable[..., Any])
 

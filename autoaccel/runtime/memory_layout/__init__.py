@@ -5,7 +5,3 @@ Modules:
     memory_format       tensors in the one layout and in the other
     layout_inspection   what of a forward pass would notice the layout
 """
-
-from .channels_last_call import channels_last, settled
-
-__all__ = ["channels_last", "settled"]

@@ -13,7 +13,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from autoaccel import runtime as accel
 from autoaccel.runtime.amp import autocast_controller
-from autoaccel.runtime.backends import backend_setting, settled
+from autoaccel.runtime.backends import backend_setting
+from autoaccel.runtime.backends.backend_setting import settled
 from autoaccel.runtime.trial.ab_trial import TrialPolicy
 from tests.runtime.accelerator import MACHINES, install
 

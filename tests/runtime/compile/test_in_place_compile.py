@@ -23,7 +23,13 @@ from torch import nn
 
 from autoaccel import runtime as accel
 from autoaccel.runtime import devices
-from autoaccel.runtime.compile import compile_controller, compile_cost, compile_target, in_place_compile
+from autoaccel.runtime.compile import (
+    compile_controller,
+    compile_cost,
+    compile_support,
+    compile_target,
+    in_place_compile,
+)
 from autoaccel.runtime.environment import Decision
 from autoaccel.runtime.trial.ab_trial import TrialState
 
@@ -488,16 +494,16 @@ def test_the_cpp_compiler_is_looked_for_and_not_run(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("CXX", str(compiler))
     headers = {"include": str(tmp_path)}
     monkeypatch.setattr(sysconfig, "get_paths", lambda: headers)
-    assert in_place_compile.verdict(torch.device("cpu")) == Decision(False, "no C++ compiler")
+    assert compile_support.verdict(torch.device("cpu")) == Decision(False, "no C++ compiler")
     (tmp_path / "Python.h").write_text("")
-    assert in_place_compile.verdict(torch.device("cpu")).value is True
+    assert compile_support.verdict(torch.device("cpu")).value is True
     compiler.unlink()
-    assert in_place_compile.verdict(torch.device("cpu")).value is False
+    assert compile_support.verdict(torch.device("cpu")).value is False
 
 
 def test_beside_an_accelerator_the_cpu_is_not_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "accelerator", lambda: torch.device("cuda"))
-    assert in_place_compile.verdict(torch.device("cpu")).value is None
+    assert compile_support.verdict(torch.device("cpu")).value is None
 
 
 def test_a_module_that_may_still_move_is_asked_again(graphs: Graphs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -535,14 +541,14 @@ def test_what_cuda_needs(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(3):
-            assert in_place_compile.verdict(torch.device("cuda")).value is expected
+            assert compile_support.verdict(torch.device("cuda")).value is expected
     assert len(caught) == (0 if expected else 1)
 
 
 @pytest.mark.parametrize("mode", ["off", "none"])
 def test_the_mode_can_forbid_it(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", mode)
-    assert in_place_compile.verdict(torch.device("cuda")).value is False
+    assert compile_support.verdict(torch.device("cuda")).value is False
 
 
 @pytest.mark.parametrize("value", ["compile", "all"])

@@ -20,7 +20,8 @@ from torch.utils.checkpoint import checkpoint
 from autoaccel import runtime as accel
 from autoaccel.runtime import devices
 from autoaccel.runtime.amp import autocast_controller
-from autoaccel.runtime.memory_layout import channels_last_call, settled
+from autoaccel.runtime.memory_layout import channels_last_call
+from autoaccel.runtime.memory_layout.channels_last_call import settled
 from autoaccel.runtime.memory_layout.memory_format import to_channels_last
 from autoaccel.runtime.optim import fused_step
 from autoaccel.runtime.trial.ab_trial import TrialPolicy

@@ -16,8 +16,8 @@ from torch import nn
 
 from autoaccel import runtime as accel
 from autoaccel.runtime.amp import autocast_controller
-from autoaccel.runtime.optim import fused_step, settled
-from autoaccel.runtime.optim.fused_step import is_fused
+from autoaccel.runtime.optim import fused_step
+from autoaccel.runtime.optim.fused_step import is_fused, settled
 
 ADAMS = (torch.optim.Adam, torch.optim.AdamW)
 
