@@ -54,14 +54,40 @@ class _Row:
         return self.nodes[bisect_left(self.positions, start) : bisect_left(self.positions, end)]
 
 
-class SyntaxIndex:
+class Parents:
+    """What holds the nodes of a tree."""
+
+    parents: dict[ast.AST, ast.AST]
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """None for the module."""
+        return self.parents.get(node)
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        """From the parent up to the module."""
+        current = self.parents.get(node)
+        while current is not None:
+            yield current
+            current = self.parents.get(current)
+
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The list of siblings in which a statement sits."""
+        parent = self.parents[statement]
+        for field in _BLOCKS:
+            block = getattr(parent, field, None)
+            if isinstance(block, list) and statement in block:
+                return block
+        raise KeyError(statement)
+
+
+class SyntaxIndex(Parents):
     """Parents, blocks and source of one module. Nodes are numbered in preorder, so that what lies within a node is a
     run of numbers and never has to be walked for."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.module = ast.parse(text)
-        self._parents: dict[ast.AST, ast.AST] = {}
+        self.parents = {}
         self._owners: dict[ast.AST, ast.AST] = {}  # the function, lambda or class around a node, decorators included
         self._positions: dict[ast.AST, int] = {}
         self._ends: dict[ast.AST, int] = {}
@@ -73,7 +99,7 @@ class SyntaxIndex:
         self._index()
 
     def _index(self) -> None:
-        parents, owners, positions, by_type = self._parents, self._owners, self._positions, self._by_type
+        parents, owners, positions, by_type = self.parents, self._owners, self._positions, self._by_type
         owners[self.module] = self.module
         pending: list[ast.AST] = [self.module]
         while pending:
@@ -227,25 +253,15 @@ class SyntaxIndex:
         return sorted(nodes, key=self._depth) if len(nodes) > 1 else [*nodes]
 
     def _depth(self, node: ast.AST) -> int:
-        depth, parent = 0, self._parents.get(node)
+        depth, parent = 0, self.parents.get(node)
         while parent is not None:
-            depth, parent = depth + 1, self._parents.get(parent)
+            depth, parent = depth + 1, self.parents.get(parent)
         return depth
-
-    def parent(self, node: ast.AST) -> ast.AST | None:
-        return self._parents.get(node)
 
     def call_of(self, function: ast.AST | None) -> ast.Call | None:
         """The call of which an expression is the function: `f(x)` for its `f`; None where it is used otherwise."""
-        parent = None if function is None else self._parents.get(function)
+        parent = None if function is None else self.parents.get(function)
         return parent if isinstance(parent, ast.Call) and parent.func is function else None
-
-    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        """From the parent up to the module."""
-        current = self._parents.get(node)
-        while current is not None:
-            yield current
-            current = self._parents.get(current)
 
     def inside(self, node: ast.AST, outer: ast.AST) -> bool:
         """Whether `node` is `outer` or lies within it."""
@@ -261,18 +277,9 @@ class SyntaxIndex:
         """The innermost statement that holds `node`; the node itself when it is a statement."""
         current: ast.AST | None = node
         while current is not None and not isinstance(current, ast.stmt):
-            current = self._parents.get(current)
+            current = self.parents.get(current)
         assert current is not None, "every expression of a module sits in a statement"
         return current
-
-    def block(self, statement: ast.stmt) -> list[ast.stmt]:
-        """The list of siblings in which a statement sits."""
-        parent = self._parents[statement]
-        for field in _BLOCKS:
-            block = getattr(parent, field, None)
-            if isinstance(block, list) and statement in block:
-                return block
-        raise KeyError(statement)
 
     def function(self, node: ast.AST) -> Function | None:
         """The nearest function or lambda whose body holds `node`; decorators and defaults belong outside."""
@@ -326,14 +333,14 @@ class SyntaxIndex:
 
     def bound_name(self, value: ast.AST) -> ast.Name | None:
         """The plain name that an assignment gives to exactly this expression: `xs = []`, `xs, ys = [], []`."""
-        parent = self._parents.get(value)
+        parent = self.parents.get(value)
         match parent:
             case ast.Assign(targets=[ast.Name() as target], value=bound) if bound is value:
                 return target
             case ast.AnnAssign(target=ast.Name() as target, value=bound) if bound is value:
                 return target
             case ast.Tuple(elts=values):
-                match self._parents.get(parent):
+                match self.parents.get(parent):
                     case ast.Assign(targets=[ast.Tuple(elts=targets)], value=whole) if whole is parent:
                         target_of = dict(zip(values, targets, strict=False)) if len(values) == len(targets) else {}
                         found = target_of.get(value)  # type: ignore[call-overload]

@@ -116,7 +116,7 @@ def analyse(
     try:
         with _high_stack(path):
             layout = partial(_layout, script.path, script.project.consulted)
-            places = Places(text, script.tree, script.syntax_index.parent, layout)
+            places = Places(text, script.tree, script.syntax_index, layout)
             return _run_rules(script, path, places, rules, tier)
     finally:
         script.release()

@@ -8,18 +8,16 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from autoaccel.dataflow.syntax_index import NEWLINE, split_lines
+from autoaccel.dataflow.syntax_index import NEWLINE, Parents, split_lines
 
 Position = tuple[int, int]
 """Line from 1, column in characters from 0."""
 
 Located = ast.expr | ast.stmt | ast.keyword | ast.arg | ast.alias | ast.excepthandler
-
-_BLOCKS = ("body", "orelse", "finalbody")
 
 
 def raw_lines(text: str) -> list[str]:
@@ -44,20 +42,20 @@ class LineLayout:
     formatted: bool = False
 
 
-class Places:
-    """Geometry of one parsed text; `parent` serves what has an index of the tree already."""
+class Places(Parents):
+    """Geometry of one parsed text; `index` is that of the tree, where there is one already."""
 
     def __init__(
         self,
         text: str,
         tree: ast.Module,
-        parent: Callable[[ast.AST], ast.AST | None] | None = None,
+        index: Parents | None = None,
         layout: Callable[[], LineLayout] = LineLayout,
     ) -> None:
         self.text = text
         self.tree = tree
         self._layout = layout
-        self._known_parent = parent
+        self._index = index
 
     @cached_property
     def lines(self) -> list[str]:
@@ -75,30 +73,10 @@ class Places:
         return self.layout.width or min(max(100, *(len(line) for line in self.lines)), 120)
 
     @cached_property
-    def parent(self) -> Callable[[ast.AST], ast.AST | None]:
-        """What holds a node; None for the module."""
-        if self._known_parent is not None:
-            return self._known_parent
-        parents: dict[ast.AST, ast.AST] = {}
-        for node in ast.walk(self.tree):
-            parents.update((child, node) for child in ast.iter_child_nodes(node))
-        return parents.get
-
-    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        """From the parent up to the module."""
-        current = self.parent(node)
-        while current is not None:
-            yield current
-            current = self.parent(current)
-
-    def block(self, statement: ast.stmt) -> list[ast.stmt]:
-        """The siblings among which a statement stands."""
-        parent = self.parent(statement)
-        for field in _BLOCKS:
-            block = getattr(parent, field, None)
-            if isinstance(block, list) and statement in block:
-                return block
-        raise KeyError(statement)
+    def parents(self) -> dict[ast.AST, ast.AST]:  # type: ignore[override]
+        if self._index is not None:
+            return self._index.parents
+        return {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
 
     def statement(self, node: ast.AST) -> ast.stmt | None:
         """The innermost statement that holds a node; None for the module."""

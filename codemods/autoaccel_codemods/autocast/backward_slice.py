@@ -35,17 +35,17 @@ def _variables(node: ast.AST) -> Iterator[str]:
             yield part.id
 
 
-def target_variables(target: ast.expr) -> set[str]:
-    """What an assignment to a target changes; writing a part changes the whole."""
+def target_variables(target: ast.expr, *, whole: bool = False) -> set[str]:
+    """What an assignment to a target changes; writing a part changes the whole. With `whole` no parts count."""
     match target:
         case ast.Name(id=name):
             return {name}
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
             return {f"self.{name}"}
-        case ast.Attribute(value=value) | ast.Subscript(value=value) | ast.Starred(value=value):
+        case ast.Attribute(value=value) | ast.Subscript(value=value) | ast.Starred(value=value) if not whole:
             return target_variables(value)
         case ast.Tuple(elts=elements) | ast.List(elts=elements):
-            return {name for element in elements for name in target_variables(element)}
+            return {name for element in elements for name in target_variables(element, whole=whole)}
         case _:
             return set()
 
@@ -101,20 +101,8 @@ def _attributes_set(script: Script, call: ast.Call) -> set[str]:
 def sets_everything(statement: ast.stmt) -> set[str]:
     """Names that a statement surely overwrites, so that earlier values do not matter."""
     if isinstance(statement, ast.Assign):
-        return {name for target in statement.targets for name in _plain(target)}
+        return {name for target in statement.targets for name in target_variables(target, whole=True)}
     return set()
-
-
-def _plain(target: ast.expr) -> set[str]:
-    match target:
-        case ast.Name(id=name):
-            return {name}
-        case ast.Attribute(value=ast.Name(id="self"), attr=name):
-            return {f"self.{name}"}
-        case ast.Tuple(elts=elements) | ast.List(elts=elements):
-            return {name for element in elements for name in _plain(element)}
-        case _:
-            return set()
 
 
 def blocks(statement: ast.stmt) -> list[list[ast.stmt]]:
@@ -187,7 +175,8 @@ class Slice:
             if parent is function or isinstance(parent, ast.Module | ast.ClassDef | None):
                 break
             if isinstance(parent, ast.For) and target_variables(parent.target) & needed:
-                needed -= set(_plain(parent.target))  # each round gives them anew, whatever they were before the loop
+                # Each round gives them anew, whatever they were before the loop.
+                needed -= target_variables(parent.target, whole=True)
                 needed |= variables(script, parent.iter)
             elif isinstance(parent, ast.With):
                 for item in parent.items:
