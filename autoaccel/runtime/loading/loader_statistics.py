@@ -15,10 +15,12 @@ from .. import devices
 from ..environment import Decision, note
 from ..trial.ab_trial import ABTrial, TrialPolicy, TrialState
 from ..trial.clocks import Clock, HostClock, clock_of
-from . import background_fetch, worker_count
+from . import background_fetch, loader_settings, worker_count
 from .rebuild_batch import rebuild
+from .worker_count import Machine, WorkerDecision
 
 FIRST: Final = 3  # batches that the training process fetches before anything is decided
+JUDGED: Final = 8  # batches from workers after which they stay or go
 _MEASURED: Final = 64  # batches that are measured in any case
 _RECENT: Final = 9
 
@@ -103,6 +105,43 @@ class LoaderStatistics:
         """Account for the time between two fetches, as the host and as the device saw it."""
         self._hosts.append(host)
         self._steps.append(max(host, device))
+
+    def may_decide(self, loader: Any) -> bool:
+        """Whether workers are to be thought about now; the next time comes later."""
+        self.next = self.count + max(1, self.count // 4)
+        return not self.refused and self.known and loader_settings.may_have_workers(loader)
+
+    def workers_that_pay(
+        self, loader: Any, left: int | None, machine: Machine, waited: float = 0.0, *, kept: bool = False
+    ) -> WorkerDecision | None:
+        """As many as pay; None where there are to be none, which is told."""
+        factor = loader.prefetch_factor or 2
+        measured = worker_count.LoaderMeasurements(
+            self.fetch, self.step, self.host, self.batch or 0, factor, left, waited, kept
+        )
+        found = worker_count.decide_workers(measured, machine)
+        if found.workers:
+            return found
+        if found.yet:
+            self.tell(0, found.reason)
+        else:
+            self.refuse(found.reason)
+        return None
+
+    def is_too_late(self, wait: float) -> bool:
+        """Account for the wait for a batch of workers; whether they are refused now, for the loop waits no less."""
+        if self.waits is None:
+            return False
+        self.waits.append(wait)
+        first = 2 * self.workers  # while they start
+        if len(self.waits) < first + JUDGED:
+            return False
+        wait, self.waits = middle(self.waits[first:]), None
+        if worker_count.helps(self.fetch, wait):
+            return False
+        took = f"{self.fetch * 1e3:.3g} ms"
+        self.refuse(f"with workers the loop waited {wait * 1e3:.3g} ms for a batch, without {took}")
+        return True
 
     def refuse(self, reason: str) -> None:
         """No workers for this loader any more."""

@@ -29,7 +29,7 @@ from ..environment import disabled, whole_number
 from ..trial.ab_trial import TrialState
 from . import background_fetch, loader_settings, worker_count
 from .image_bytes import ImageBytes
-from .loader_statistics import LoaderStatistics, StepIntervals, middle
+from .loader_statistics import LoaderStatistics, StepIntervals
 from .torch_iterators import (
     Order,
     at_hand,
@@ -42,8 +42,6 @@ from .torch_iterators import (
     shut_down,
     single_process,
 )
-
-JUDGED: Final = 8  # batches from workers after which they stay or go
 
 # Their iterators draw random numbers once, when a pass begins, or from a generator that nothing else uses.
 _FORESEEABLE_SAMPLERS: Final = (
@@ -226,31 +224,12 @@ class ManagedEpoch:
 
     def _decide(self) -> None:
         loader, statistics = self._loader, self._statistics
-        statistics.next = statistics.count + max(1, statistics.count // 4)
-        if statistics.refused or not statistics.known or not loader_settings.may_have_workers(loader):
-            return
-        self._machine = self._machine or loader_settings.machine()
-        keep = loader.persistent_workers and self._keeper["_iterator"] is None
-        factor = loader.prefetch_factor or 2
-        found = worker_count.decide_workers(
-            worker_count.LoaderMeasurements(
-                statistics.fetch,
-                statistics.step,
-                statistics.host,
-                statistics.batch or 0,
-                factor,
-                self._left(),
-                statistics.waited,
-                bool(keep),
-            ),
-            self._machine,
-        )
-        if found.workers:
-            self._start(found, keep)
-        elif not found.yet:
-            statistics.refuse(found.reason)
-        else:
-            statistics.tell(0, found.reason)
+        if statistics.may_decide(loader):
+            self._machine = self._machine or loader_settings.machine()
+            keep = bool(loader.persistent_workers) and self._keeper["_iterator"] is None
+            found = statistics.workers_that_pay(loader, self._left(), self._machine, statistics.waited, kept=keep)
+            if found is not None:
+                self._start(found, keep)
 
     def _left(self) -> int | None:
         try:
@@ -316,21 +295,10 @@ class ManagedEpoch:
         self._workers = None
 
     def _judge(self, wait: float) -> None:
-        statistics = self._statistics
-        if statistics.waits is None:
-            return
-        statistics.waits.append(wait)
-        first = 2 * statistics.workers  # while they start
-        if len(statistics.waits) < first + JUDGED:
-            return
-        wait, statistics.waits = middle(statistics.waits[first:]), None
-        if not worker_count.helps(statistics.fetch, wait):
+        if self._statistics.is_too_late(wait):
             drain(self._workers)
             if self._keeper["_iterator"] is self._workers:
                 self._keeper["_iterator"] = None  # no later pass finds them
-            statistics.refuse(
-                f"with workers the loop waited {wait * 1e3:.3g} ms for a batch, without {statistics.fetch * 1e3:.3g} ms"
-            )
 
 
 def _quiet(sampler: Any) -> bool:

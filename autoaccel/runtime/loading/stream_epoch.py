@@ -18,8 +18,8 @@ from torch.utils import data
 
 from . import loader_settings, worker_count
 from .loader_settings import WorkerCount
-from .loader_statistics import LoaderStatistics, StepIntervals, middle
-from .managed_epoch import JUDGED, may_be_managed
+from .loader_statistics import LoaderStatistics, StepIntervals
+from .managed_epoch import may_be_managed
 from .stream_shards import shard
 from .torch_iterators import at_hand, single_process, stream_workers
 
@@ -80,22 +80,12 @@ class StreamEpoch:
         return batch
 
     def _decide(self) -> None:
-        loader, statistics = self._loader, self._statistics
-        statistics.next = statistics.count + max(1, statistics.count // 4)
-        if statistics.refused or not statistics.known or not loader_settings.may_have_workers(loader):
-            return
-        left = max(_lengths.get(loader, 2 * self._count) - self._count, 0)  # else as many as there were so far
-        factor = loader.prefetch_factor or 2
-        measured = worker_count.LoaderMeasurements(
-            statistics.fetch, statistics.step, statistics.host, statistics.batch or 0, factor, left, 0.0, False
-        )
-        found = worker_count.decide_workers(measured, loader_settings.machine())
-        if found.workers:
-            self._start(found)
-        elif not found.yet:
-            statistics.refuse(found.reason)
-        else:
-            statistics.tell(0, found.reason)
+        if self._statistics.may_decide(self._loader):
+            # else as many as there were so far
+            left = max(_lengths.get(self._loader, 2 * self._count) - self._count, 0)
+            found = self._statistics.workers_that_pay(self._loader, left, loader_settings.machine())
+            if found is not None:
+                self._start(found)
 
     def _start(self, found: worker_count.WorkerDecision) -> None:
         context = None if self._loader.num_workers else multiprocessing.get_context("fork")
@@ -118,7 +108,7 @@ class StreamEpoch:
         except Exception as raised:  # the training process tries itself: a bad sample raises its own exception
             failure = f"{type(raised).__name__}: {str(raised).strip().rpartition(chr(10))[2]}"
         else:
-            self._judge(time.perf_counter() - began)
+            self._statistics.is_too_late(time.perf_counter() - began)  # they are left alone until the pass ends
             return batch
         self._workers = None
         self._statistics.refuse(f"workers failed: {failure}")
@@ -126,16 +116,3 @@ class StreamEpoch:
         for _ in range(self._count):
             next(self._single)
         return next(self._single)
-
-    def _judge(self, wait: float) -> None:
-        statistics = self._statistics
-        if statistics.waits is None:
-            return
-        statistics.waits.append(wait)
-        first = 2 * statistics.workers  # while they start
-        if len(statistics.waits) < first + JUDGED:
-            return
-        wait, statistics.waits = middle(statistics.waits[first:]), None
-        if not worker_count.helps(statistics.fetch, wait):  # it is theirs until it ends
-            took = f"{statistics.fetch * 1e3:.3g} ms"
-            statistics.refuse(f"with workers the loop waited {wait * 1e3:.3g} ms for a batch, without {took}")

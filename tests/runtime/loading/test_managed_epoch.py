@@ -312,7 +312,7 @@ def test_workers_that_do_not_help_are_not_there_in_the_next_pass(
     choice: Choice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     choice.workers, choice.better = 1, False
-    monkeypatch.setattr(managed_epoch, "JUDGED", 1)
+    monkeypatch.setattr(loader_statistics, "JUDGED", 1)
     loader = DataLoader(Numbers(), 1, num_workers=WorkerCount(2), persistent_workers=True)
     for _ in accel.prefetch(loader):
         if managed_epoch._statistics_of[loader].refused:
@@ -335,7 +335,7 @@ def test_workers_that_do_not_start_are_done_without(choice: Choice, monkeypatch:
 @pytest.mark.parametrize("kept", [True, False])
 def test_workers_that_do_not_help_go_again(choice: Choice, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     choice.workers, choice.better = 1, False
-    monkeypatch.setattr(managed_epoch, "JUDGED", 2)
+    monkeypatch.setattr(loader_statistics, "JUDGED", 2)
     loader = DataLoader(Numbers(), 1, shuffle=True, num_workers=WorkerCount(2), persistent_workers=kept)
     want = story(DataLoader(Numbers(), 1, shuffle=True), lambda loader: loader)
     assert story(loader, accel.prefetch) == want

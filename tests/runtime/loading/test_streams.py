@@ -16,7 +16,7 @@ from torch.utils.data import ChainDataset, DataLoader, Dataset, IterableDataset
 
 from autoaccel import runtime as accel
 from autoaccel.runtime import devices
-from autoaccel.runtime.loading import loader_settings, stream_epoch, stream_shards, worker_count
+from autoaccel.runtime.loading import loader_settings, loader_statistics, stream_epoch, stream_shards, worker_count
 from autoaccel.runtime.loading.loader_settings import WorkerCount
 from autoaccel.runtime.loading.stream_epoch import StreamEpoch
 from autoaccel.runtime.loading.worker_count import LoaderMeasurements, Machine, WorkerDecision
@@ -234,7 +234,7 @@ def test_a_bad_item_raises_its_own_exception(choice: Choice) -> None:
 
 
 def test_workers_that_do_not_help(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_epoch, "JUDGED", 2)
+    monkeypatch.setattr(loader_statistics, "JUDGED", 2)
     choice.better = False
     loader = choice.prefetched(Squares(40), 2)
     assert values(loader) == values(DataLoader(Plain(40), 2))
