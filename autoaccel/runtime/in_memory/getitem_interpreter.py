@@ -94,7 +94,7 @@ class _Reader:
             case ast.Call(func=called, args=[ast.Name(id=name), *_], keywords=[]) if self._local.get(
                 name
             ) is Index.ASKED and self._outer(called) in (torch.is_tensor, isinstance):
-                if self._outer(called) is isinstance and not _tensor_types(self._outer(test.args[1])):
+                if self._outer(called) is isinstance and self._outer(test.args[1]) is not torch.Tensor:
                     raise Unsupported("its __getitem__ asks for the type of the index")
                 return False  # samplers' indices are numbers here
             case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -177,10 +177,6 @@ class _Reader:
                 found = getattr(holder, attribute, None) if dtype_conversions.is_module(holder) else None
                 return found if dtype_conversions.is_known(found) else None
         return None
-
-
-def _tensor_types(kinds: Any) -> bool:
-    return kinds is torch.Tensor
 
 
 def _start(node: ast.AST) -> str:

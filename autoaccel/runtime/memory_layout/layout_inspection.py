@@ -9,7 +9,7 @@ never sees an error that is not its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import torch
@@ -140,9 +140,5 @@ def leaves_torch(outputs: Iterable[torch.Tensor], inputs: Iterable[torch.Tensor]
         seen.add(node)
         if isinstance(node, torch._C._FunctionBase):  # noqa: SLF001
             return True
-        pending.extend(_before(node))
+        pending.extend(before for before, _ in node.next_functions if before is not None)
     return False
-
-
-def _before(node: Any) -> Iterator[Any]:
-    return (before for before, _ in node.next_functions if before is not None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from autoaccel.analysis.script import Script
@@ -50,14 +50,10 @@ def _joining_early(script: Script, draw: ast.Call, join: Edit | None) -> Code:
         case InsertBefore(code=code) if "if" not in code.text:
             return code
         case Replace(node=node) if all(
-            (script.qualname(each) or "").startswith("torch") for each in _names(script, node)
+            (script.qualname(each) or "").startswith("torch") for each in script.within(node, ast.Name)
         ):
             return Code(f"{script.accel}.device({{0}})", (node,))
     raise DeclinedError(f"random numbers are drawn in line {draw.lineno}, before the processes join")
-
-
-def _names(script: Script, node: ast.expr) -> Sequence[ast.Name]:
-    return script.within(node, ast.Name)
 
 
 def _statement(script: Script, edit: Edit | None) -> ast.stmt | None:
