@@ -35,8 +35,8 @@ def shard(model: nn.Module, group: process_group.Group, kind: str) -> None:
         type(each).__name__ = name  # which the model prints
     for module in model.modules():
         if module._parameters:  # noqa: SLF001
-            module.register_state_dict_post_hook(_whole_values)
-            module.register_load_state_dict_pre_hook(_own_parts)
+            module.register_state_dict_post_hook(_whole_values)  # type: ignore[no-untyped-call]
+            module.register_load_state_dict_pre_hook(_own_parts)  # type: ignore[no-untyped-call]
     _keep_optimizers_whole()
 
 
@@ -55,8 +55,8 @@ def _layers(model: nn.Module) -> Iterator[nn.Module]:
 
 
 def _is_part(value: Any) -> bool:
-    """Whether a tensor is spread over the ranks."""
-    return type(value).__name__ == "DTensor" or (isinstance(value, nn.Parameter) and hasattr(value, "full_tensor"))
+    """Whether something is a tensor that is spread over the ranks."""
+    return isinstance(value, torch.Tensor) and hasattr(value, "full_tensor")
 
 
 def _whole(value: Any) -> torch.Tensor:
@@ -81,9 +81,10 @@ def _whole_values(module: nn.Module, state: MutableMapping[str, Any], prefix: st
 def _own_parts(module: nn.Module, state: MutableMapping[str, Any], prefix: str, *_: Any) -> None:
     for name, parameter in module._parameters.items():  # noqa: SLF001
         value = state.get(prefix + name)
-        if isinstance(value, torch.Tensor) and _is_part(parameter) and not _is_part(value):
-            if value.shape == parameter.shape:  # else torch says so itself
-                state[prefix + name] = _part(value, parameter)
+        if parameter is None or not _is_part(parameter) or not isinstance(value, torch.Tensor) or _is_part(value):
+            continue
+        if value.shape == parameter.shape:  # else torch says so itself
+            state[prefix + name] = _part(value, parameter)
 
 
 @functools.cache

@@ -107,8 +107,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         plan.append({"ranks": ranks, "run": "checkpointed", "arguments": files, "folder": name})
     for load in ("1.pth", "2.pth"):
         name = f"checkpoint {load} sharded"
-        files = [str(folder / load), str(folder / f"{name}.end"), True]
-        plan.append({"ranks": 3, "run": "checkpointed", "arguments": files, "folder": name})
+        arguments = [str(folder / load), str(folder / f"{name}.end"), True]
+        plan.append({"ranks": 3, "run": "checkpointed", "arguments": arguments, "folder": name})
     plan.append({"ranks": 2, "run": "failing", "arguments": ["is killed at the end"], "folder": "killed at the end"})
     for kind in FIRST_FAILS:
         plan.append({"ranks": 2, "run": "failing", "arguments": [f"first {kind}"], "folder": f"first {kind}"})

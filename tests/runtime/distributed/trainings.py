@@ -201,7 +201,8 @@ class Layer(nn.Module):
         self.drop = nn.Dropout(0.2)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.drop(self.mix(self.norm(x)))
+        mixed: torch.Tensor = self.drop(self.mix(self.norm(x)))
+        return x + mixed
 
 
 class Tied(nn.Module):
@@ -218,7 +219,8 @@ class Tied(nn.Module):
         x = self.embed(tokens)
         for layer in self.layers:
             x = layer(x)
-        return self.out(x)
+        out: torch.Tensor = self.out(x)
+        return out
 
 
 @training
@@ -233,9 +235,9 @@ def layers() -> Log:
     best, kept = math.inf, model.state_dict()
     for _ in range(3):
         model.train()
-        for part in torch.randperm(len(tokens)).split(8):
-            for half in part.split(4):
-                loss = F.cross_entropy(model(tokens[half, :-1]).flatten(0, 1), tokens[half, 1:].flatten()) / 2
+        for part in torch.split(torch.randperm(len(tokens)), 8):
+            for half in torch.split(part, 4):
+                loss: Any = F.cross_entropy(model(tokens[half, :-1]).flatten(0, 1), tokens[half, 1:].flatten()) / 2
                 loss.backward()
                 log.append(loss.item())
             log.append(nn.utils.clip_grad_norm_(model.parameters(), 0.5).item())
