@@ -11,6 +11,7 @@ next batch, one of single rows by a sum over everything before the next pass.
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -119,7 +120,12 @@ class DevicePlacement:
     ) -> None:
         self.device = device
         self._pin = pin and device is not None and device.type != "cpu"
-        self._move = None if isinstance(move, str) else [each if isinstance(each, tuple) else (each,) for each in move]
+        entries = () if isinstance(move, str) else tuple(move)
+        types = {each for each in entries if isinstance(each, type)}
+        places = [each if isinstance(each, tuple) else (each,) for each in entries if not isinstance(each, type)]
+        self._places = places or ([()] if types or isinstance(move, str) else [])
+        within = not types or types >= {list, dict}  # torch collates to no other containers
+        self._depth = 1 if move == "tensors" else math.inf if within else 0
         self._free = free
         self._batches = 0
         self._verified: set[int] = set()  # sources in this pass
@@ -155,7 +161,7 @@ class DevicePlacement:
 
     def moves(self, path: tuple[Any, ...]) -> bool:
         """Whether the loop moves the part at a path itself."""
-        return self._move is None or any(path[: len(each)] == each for each in self._move)
+        return any(path[: len(each)] == each and len(path) - len(each) <= self._depth for each in self._places)
 
     def _kept(self, part: SamplePart, device: torch.device) -> torch.Tensor | None:
         """The part's source on the device, as it is now; None where it is not to be kept there."""

@@ -271,7 +271,7 @@ def images_of(loader: Any, device: torch.device | None, move: PartsToMove) -> Im
     device: where the loop moves its images, if bytes can be copied there meanwhile.
     move: as in `prefetch`; the images come first in a batch.
     """
-    if disabled("normalize") or disabled("prefetch") or not (move == "all" or 0 in move):
+    if disabled("normalize") or disabled("prefetch") or not (isinstance(move, str) or 0 in move):
         return None
     if not isinstance(loader, data.DataLoader) or type(loader).__hash__ is not object.__hash__:
         return None

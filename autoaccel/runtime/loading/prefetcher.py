@@ -57,7 +57,10 @@ def prefetch(loader: Any, device: devices.Device = None, move: PartsToMove = "al
         loader: Any iterable. What cannot be prefetched without changing what the loop sees is handed back as it is.
         device: Where batches go; None is the current accelerator. With CPU and MPS nothing overlaps: no lookahead.
         move: "all", or the positions or keys of the batch that the loop itself moves; the rest stays on the CPU. With
-            () nothing is moved, and `device` does not matter: `accel.in_memory(loader)` says this.
+            () nothing is moved, and `device` does not matter: `accel.in_memory(loader)` says this. "tensors": those
+            that are parts of the batch themselves; what containers among its parts hold stays on the CPU. Types, alone
+            or after positions: containers of exactly these are looked into, however deep, as a helper does that calls
+            itself for what lies in `dict` and `list`; what others hold stays on the CPU.
         normalize: Whether images that torchvision reads, whose pipeline ends with `ToTensor` and maybe `Normalize`, are
             fetched as bytes and made floats where they go, a batch at a time (`image_bytes`). The loop sees the same.
 

@@ -21,45 +21,59 @@ PartsToMove: TypeAlias = "str | Iterable[Any]"
 # What became of each object, by its identity; the object is kept so that its identity is not given to another.
 _Seen: TypeAlias = dict[int, tuple[Any, Any]]
 
+# Of the containers that are looked into; None for all that can be rebuilt.
+_Types: TypeAlias = "tuple[type, ...] | None"
+
 
 def rebuild(batch: Any, replace: Replace, move: PartsToMove = "all") -> Any:
     """`batch` with `replace` applied to its tensors, or to those alone that `move` names.
 
-    move: "all", or positions and keys; a tuple among them leads further down, as in `(0, ("meta", "mask"))`.
+    move: "all"; "tensors" for those that are the batch's own parts, not within containers among these; or positions and
+    keys, where a tuple leads further down, as in `(0, ("meta", "mask"))`. Types among them, or alone, are those of the
+    containers that are looked into, exactly: no others are.
     Tensors and containers that occur twice in the batch are replaced by one object that occurs twice.
     """
     seen: _Seen = {}
+    if move == "tensors":
+        return _replaced(batch, lambda part: _everything(part, replace, seen, ()), replace)
     if isinstance(move, str):
         return _everything(batch, replace, seen)
-    for entry in move:
+    entries = tuple(move)
+    inside = tuple(each for each in entries if isinstance(each, type)) or None
+    places = [each for each in entries if not isinstance(each, type)]
+    if inside and not places:
+        return _everything(batch, replace, seen, inside)
+    for entry in places:
         path = entry if isinstance(entry, tuple) else (entry,)
-        batch = _at(batch, path, replace, seen)
+        batch = _at(batch, path, replace, seen, inside)
     return batch
 
 
-def _at(value: Any, path: tuple[Any, ...], replace: Replace, seen: _Seen) -> Any:
+def _at(value: Any, path: tuple[Any, ...], replace: Replace, seen: _Seen, inside: _Types) -> Any:
     if not path:
-        return _everything(value, replace, seen)
+        return _everything(value, replace, seen, inside)
     key, *rest = path
     match value:
         case Mapping() if key in value:
             item = value[key]
-            moved = _at(item, tuple(rest), replace, seen)
+            moved = _at(item, tuple(rest), replace, seen, inside)
             return value if moved is item else _with_items(value, {key: moved})
         case list() | tuple() if isinstance(key, int) and -len(value) <= key < len(value):
             items = list(value)
-            items[key] = _at(items[key], tuple(rest), replace, seen)
+            items[key] = _at(items[key], tuple(rest), replace, seen, inside)
             return _with_elements(value, items)
         case _ if isinstance(key, str) and dataclasses.is_dataclass(value) and hasattr(value, key):
-            return _with_fields(value, {key: _at(getattr(value, key), tuple(rest), replace, seen)})
+            return _with_fields(value, {key: _at(getattr(value, key), tuple(rest), replace, seen, inside)})
         case _:
             return value
 
 
-def _everything(value: Any, replace: Replace, seen: _Seen) -> Any:
+def _everything(value: Any, replace: Replace, seen: _Seen, inside: _Types = None) -> Any:
+    if inside is not None and type(value) not in inside and not isinstance(value, torch.Tensor):
+        return value
     if id(value) not in seen:
         seen[id(value)] = (value, value)  # what contains itself is left alone where it does
-        seen[id(value)] = (value, _replaced(value, lambda part: _everything(part, replace, seen), replace))
+        seen[id(value)] = (value, _replaced(value, lambda part: _everything(part, replace, seen, inside), replace))
     return seen[id(value)][1]
 
 

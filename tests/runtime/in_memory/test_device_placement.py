@@ -60,6 +60,35 @@ def test_parts_by_name_and_further_down(no_copies: dict[Any, Any]) -> None:
     assert {key for key, _ in no_copies} == {id(dataset.x), id(dataset.z)}
 
 
+@pytest.mark.parametrize(
+    ("move", "kept"),
+    [
+        ("all", "xyz"),
+        ("tensors", "x"),
+        ((dict, list, tuple), "xyz"),
+        ((dict,), ""),
+        (("x", "rest", torch.Tensor), "x"),
+        (("rest", dict, list), "yz"),
+        ((), ""),
+    ],
+)
+def test_what_lies_in_containers(move: Any, kept: str, no_copies: dict[Any, Any]) -> None:
+    class Nested(Dataset[Any]):
+        def __init__(self) -> None:
+            self.x, self.y, self.z = torch.randn(8, 2), torch.arange(8), torch.randn(8)
+
+        def __len__(self) -> int:
+            return 8
+
+        def __getitem__(self, i: int) -> Any:
+            return {"x": self.x[i], "rest": (self.y[i], self.z[i])}
+
+    dataset = Nested()
+    loader = DataLoader(dataset, batch_size=3)
+    assert content(list(as_if("cpu", loader, move=move).begin())) == content(list(loader))
+    assert {key for key, _ in no_copies} == {id(getattr(dataset, name)) for name in kept}
+
+
 def test_loaders_share_a_copy(no_copies: dict[Any, Any]) -> None:
     dataset = TensorDataset(torch.randn(20, 3))
     one, other = (DataLoader(part, batch_size=4) for part in random_split(dataset, [12, 8]))

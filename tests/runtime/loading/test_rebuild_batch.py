@@ -117,6 +117,39 @@ def test_the_original_is_not_touched() -> None:
     assert batch["list"][0] is Y
 
 
+def test_tensors_are_parts_of_the_batch_themselves() -> None:
+    batch = rebuild({"x": X, "boxes": (boxes := [Y])}, marked, "tensors")
+    assert is_marked(batch["x"])
+    assert batch["boxes"] is boxes
+    assert is_marked(rebuild(X, marked, "tensors"))
+    assert is_marked(rebuild([X, [Y]], marked, "tensors")[0])
+
+
+def test_containers_of_exactly_these_types() -> None:
+    nested: list[Any] = [X, {"k": [Y], "t": (Y,), "o": OrderedDict(y=Y)}, Sample(Y, "n")]
+    got = rebuild(nested, marked, (dict, list))
+    assert is_marked(got[0])
+    assert is_marked(got[1]["k"][0])
+    assert got[1]["t"] is nested[1]["t"]
+    assert got[1]["o"] is nested[1]["o"]
+    assert got[2] is nested[2]
+    assert rebuild(pair := Pair(X, Y), marked, (dict, list, tuple)) is pair
+    assert is_marked(rebuild(X, marked, (dict,)))
+
+
+def test_containers_within_the_parts_that_are_named() -> None:
+    batch = (X, [Y], {"k": Y}, [X])
+    got = rebuild(batch, marked, (0, 1, 2, dict))
+    assert is_marked(got[0])
+    assert got[1] is batch[1]
+    assert is_marked(got[2]["k"])
+    assert got[3] is batch[3]
+    got = rebuild(batch, marked, (0, 1, torch.Tensor))
+    assert is_marked(got[0])
+    assert got[1] is batch[1]
+    assert rebuild([X], marked, (torch.Tensor,))[0] is X
+
+
 def test_dataclasses_frozen_and_slotted() -> None:
     got = rebuild(Sample(X, "n"), marked)
     assert is_marked(got.x)
