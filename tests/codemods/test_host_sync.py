@@ -71,6 +71,23 @@ def test_at_module_level(capsys: pytest.CaptureFixture[str]) -> None:
     assert after == before
 
 
+def test_starts_that_names_share(capsys: pytest.CaptureFixture[str]) -> None:
+    def step(batch: torch.Tensor) -> torch.Tensor:
+        return (batch * 1.1).sum()
+
+    def run(names: Names) -> Iterator[object]:
+        data = [torch.randn(5) for _ in range(6)]
+        for some in (data, []):
+            yield [type(each) for each in (*names["both"](step, some), *names["Meter"]().kept(step, some))]
+            yield names["both"](step, some)
+            yield names["Meter"]().kept(step, some)
+        yield names["one"](step, data)
+        yield names["of_each_epoch"](step, data)
+
+    before, after = outcomes("shared_start", run, capsys)
+    assert after == before
+
+
 TRAINING = """
 import numpy as np
 import torch

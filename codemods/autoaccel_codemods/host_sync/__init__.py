@@ -33,7 +33,7 @@ import ast
 from collections.abc import Iterator
 
 from autoaccel.analysis import Script
-from autoaccel.edits import Code, Edit, Finding, Replace, Skipped, Tier
+from autoaccel.edits import Code, Edit, Finding, InsertAfter, Replace, Skipped, Tier
 from autoaccel.pytorch.monkeypatching import intercepted
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.host_sync import reads, sums, waiting
@@ -83,8 +83,12 @@ def _problem(script: Script, found: Sum) -> str | None:
 
 def _edits(script: Script, found: Sum) -> Iterator[Edit]:
     for start in found.starts:
-        begin = "" if type(start.value) is int and start.value == 0 else script.source(start)
-        yield Replace(start, Code(f"{script.accel}.total({begin})"))
+        number = start.value.value
+        total = f"{script.accel}.total({'' if type(number) is int and number == 0 else script.source(start.value)})"
+        if start.shared is None:
+            yield Replace(start.value, Code(total))
+        else:  # the others stay plain numbers
+            yield InsertAfter(start.shared, Code(f"{found.name} = {total}"))
     for addition in found.additions:
         if addition.value is addition.item:
             yield Replace(addition.item, Code("{0}", (addition.tensor,)))

@@ -26,12 +26,20 @@ class Addition:
 
 
 @dataclass(frozen=True, slots=True)
+class Start:
+    """The number that a sum begins with. `shared` binds it to other names as well: `correct = total = 0`."""
+
+    value: ast.Constant
+    shared: ast.Assign | None
+
+
+@dataclass(frozen=True, slots=True)
 class Sum:
     """A name of one scope: all that it may be, until it is bound to something else."""
 
     name: str
     definitions: tuple[Definition, ...]
-    starts: tuple[ast.Constant, ...]
+    starts: tuple[Start, ...]
     additions: tuple[Addition, ...]
 
 
@@ -65,7 +73,7 @@ def item_calls(script: Script, node: ast.AST) -> Iterator[ast.Call]:
 
 def _sum(script: Script, target: ast.Name) -> Sum | str:
     pending = list(script.definitions(target))
-    starts: dict[ast.Constant, None] = {}
+    starts: dict[Start, None] = {}
     additions: list[Addition] = []
     for definition in pending:
         if definition.how == "global" or isinstance(definition.scope.node, ast.ClassDef):
@@ -92,11 +100,14 @@ def _sum(script: Script, target: ast.Name) -> Sum | str:
     return Sum(target.id, tuple(pending), tuple(starts), tuple(additions))
 
 
-def _start(definition: Definition) -> ast.Constant | None:
-    """The number that a plain assignment begins with: `total = 0`, `total, correct = 0.0, 0`."""
+def _start(definition: Definition) -> Start | None:
+    """The number that a plain assignment begins with: `total = 0`, `total, correct = 0.0, 0`, `total = correct = 0`."""
     node, value = definition.node, definition.value
-    if not isinstance(node, ast.Assign) or len(node.targets) != 1:
-        return None  # `a = b = 0`: the other name would be another kind of number; annotated: it would not be one
+    if not isinstance(node, ast.Assign):
+        return None  # annotated: it would not be such a number
+    shared = node if len(node.targets) > 1 else None
+    if shared is not None and sum(_binds(target, definition.name) for target in node.targets) != 1:
+        return None
     match value, definition.path:
         case ((ast.Tuple(elts=elements) | ast.List(elts=elements)), (int() as index,)):
             if any(isinstance(each, ast.Starred) for each in elements) or not 0 <= index < len(elements):
@@ -104,7 +115,13 @@ def _start(definition: Definition) -> ast.Constant | None:
             value = elements[index]
         case _, (_, *_):
             return None
-    return value if isinstance(value, ast.Constant) and type(value.value) in (int, float) else None
+    if not isinstance(value, ast.Constant) or type(value.value) not in (int, float):
+        return None
+    return Start(value, shared)
+
+
+def _binds(target: ast.expr, name: str) -> bool:
+    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(target))
 
 
 def _addition(script: Script, statement: ast.AugAssign) -> Addition | str | None:
