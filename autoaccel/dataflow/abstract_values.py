@@ -13,7 +13,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from autoaccel.dataflow.definitions import ElementPath
+from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import position
 
 if TYPE_CHECKING:
@@ -249,6 +249,13 @@ def _joined(group: list[Value]) -> Value:
         columns = zip(*(value.items for value in group), strict=True)
         items = tuple((column[0][0], merged(union(each for _, each in column))) for column in columns)
     return group[0]._replace(items=items)
+
+
+def any_part(batch: Value) -> Value:
+    """Any element of a batch, or of a part of it. Two steps to any element stand for all further ones: what calls
+    itself for the elements of what it got comes to an end."""
+    deep = batch.path[-2:] == (STAR, STAR)
+    return batch if deep else batch._replace(path=(*batch.path, STAR))
 
 
 def union(sets: Iterable[Values]) -> Values:

@@ -13,6 +13,7 @@ from autoaccel.dataflow.abstract_values import (
     Value,
     Values,
     any_item,
+    any_part,
     item,
     made,
     union,
@@ -33,7 +34,7 @@ def part(values: Values, path: ElementPath) -> Values:
 def _step(owner: Value, step: int | str) -> Values:
     match owner.kind:
         case Kind.BATCH:
-            return Values({owner._replace(path=(*owner.path, step))})
+            return Values({any_part(owner) if step == STAR else owner._replace(path=(*owner.path, step))})
         case Kind.SEQUENCE if step == STAR:
             return made(Kind.SEQUENCE, owner.node, owner.script, items=((None, any_item(owner)),))
         case Kind.SEQUENCE:
@@ -96,7 +97,7 @@ def _element(owner: Value, site: ast.AST, script: Script) -> Values:
         case Kind.LOADER:
             return made(Kind.BATCH, site, script)
         case Kind.BATCH:
-            return Values({owner._replace(path=(*owner.path, STAR))})
+            return Values({any_part(owner)})
         case Kind.ITERATOR if owner.how == "enumerate":
             pair = (0, Values({NUMBER})), (1, element(any_item(owner), site, script))
             return made(Kind.SEQUENCE, site, script, items=pair)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from autoaccel.dataflow.abstract_values import ANY, NONE, NUMBER, STRING, Kind, Value, Values, made
+from autoaccel.dataflow.abstract_values import ANY, NONE, NUMBER, STRING, Kind, Value, Values, any_part, made
 from autoaccel.dataflow.definitions import STAR
 from autoaccel.dataflow.qualified_names import canonical
 from autoaccel.library_models.library_values import named
@@ -76,7 +76,7 @@ def method(owner: Value, name: str, node: ast.Call, script: Script) -> Values | 
 def _of_batch(owner: Value, name: str, node: ast.Call, script: Script) -> Values:
     if name in ("to", "cuda", "xpu") or (name == "type" and node.args and _is_cuda_type(script, node.args[0])):
         return made(Kind.TENSOR, node, script, how="moved")
-    element = Values({owner._replace(path=(*owner.path, STAR))})
+    element = Values({any_part(owner)})
     items: dict[str, Values] = {
         "keys": Values({STRING}),
         "values": element,

@@ -45,6 +45,7 @@ Data:
     datasets             what a dataset does when a worker indexes it
     batches              where moves of batch data go, what a file changes in place
     parameter_holders    whether objects have parameters
+    recursive_moves      helpers that call themselves for what containers hold
     host_memory          the batches in whose memory an expression may lie
     host_writes          whether the host changes a batch while it is copied
 

@@ -10,7 +10,7 @@ from autoaccel.analysis.call_values import returned
 from autoaccel.analysis.classes import methods
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value, union
-from autoaccel.dataflow.definitions import ElementPath
+from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.dataflow.query import once, once_all
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import AddImport, InsertAfter
@@ -21,12 +21,14 @@ from autoaccel.pytorch.changing_calls import (
     is_library,
     writes_to_input,
 )
+from autoaccel.pytorch.datasets import item_methods, origins
 from autoaccel.pytorch.kept_iterators import batch_sources
-from autoaccel.pytorch.loader_calls import loader_calls
+from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
 from autoaccel.pytorch.loader_loops import BatchTransfer
 from autoaccel.pytorch.tensor_type_aliases import chosen_type, tensor_type
 
 _ELSEWHERE = ("cpu", "mps")
+_DISPLAYS = (ast.Dict, ast.DictComp, ast.Tuple, ast.List, ast.ListComp)
 _ARRAY_CHANGES = frozenset("byteswap fill itemset partition put resize setfield sort".split())
 
 
@@ -113,11 +115,11 @@ def _quoted(script: Script, text: str) -> str:
 def own_to_method(script: Script, transfer: BatchTransfer) -> str | None:
     """Why the moved value may be an object with a `to()` of its own; None when it surely is a tensor."""
     reason = "it may be an object whose own to() takes no such argument"
-    if transfer.method == "type":
+    if transfer.method == "type" or _is_tensor_there(script, transfer.call):
         return None
-    whole = not transfer.path and transfer.derived is None
+    whole = () in transfer.paths and transfer.derived is None
     loaders = [
-        made
+        (file, made)
         for source in batch_sources(transfer.site_script)
         if transfer.site in source.sites
         for loader in source.loaders
@@ -125,7 +127,7 @@ def own_to_method(script: Script, transfer: BatchTransfer) -> str | None:
         for made in loader_calls(file)
         if made.call is call
         for collate in [made.settings.get("collate_fn")]
-        if collate is None or not _gives_objects(file, collate, transfer.path)
+        if collate is None or not any(_gives_objects(file, collate, path) for path in transfer.paths)
     ]
     known = sum(
         len(transfer.site_script.creations(loader))
@@ -137,8 +139,56 @@ def own_to_method(script: Script, transfer: BatchTransfer) -> str | None:
         return reason
     if not whole:
         return None
-    opaque = not loaders or any("collate_fn" in made.settings or made.problem for made in loaders)
+    opaque = not loaders or any("collate_fn" in made.settings or made.problem for _, made in loaders)
+    if not opaque and all(_gives_plain_samples(*each) for each in loaders):
+        return None
     return reason if opaque or _used_by_key(script, transfer) else None
+
+
+def _is_tensor_there(script: Script, call: ast.Call) -> bool:
+    """Whether a test around a move tells that what it moves is a tensor: `if isinstance(x, torch.Tensor)`."""
+    child: ast.AST = call
+    for ancestor in script.ancestors(call):
+        match ancestor:
+            case ast.FunctionDef() | ast.Lambda() | ast.For():
+                return False
+            case ast.If(test=test, body=body) if child in body and _asks_for_tensor(script, test, call):
+                return True
+            case ast.IfExp(test=test, body=body) if child is body and _asks_for_tensor(script, test, call):
+                return True
+        child = ancestor
+    return False
+
+
+def _asks_for_tensor(script: Script, test: ast.expr, move: ast.Call) -> bool:
+    match test, move.func:
+        case ast.Call(func=function, args=[asked, *types]), ast.Attribute(value=receiver):
+            named = [script.qualname(each) for each in types]
+            known = script.qualname(function) == "torch.is_tensor" or (
+                isinstance(function, ast.Name) and function.id == "isinstance" and named == ["torch.Tensor"]
+            )
+            return known and ast.dump(asked) == ast.dump(receiver)
+        case _:
+            return False
+
+
+def _gives_plain_samples(script: Script, made: LoaderCall) -> bool:
+    """Whether the samples of a loader are dicts, tuples or tensors themselves, made where they are seen."""
+    dataset = made.settings.get("dataset")
+    sources = [] if dataset is None else [*origins(script, dataset)]
+    methods = [
+        (file, method)
+        for source in sources
+        if source.cls is not None
+        for file, method in item_methods(source.cls)
+        if method.name == "__getitem__"
+    ]
+    return len(methods) == len(sources) > 0 and all(
+        value.kind in (Kind.TENSOR, Kind.ARRAY, Kind.NUMBER)
+        or (value.kind in (Kind.MAPPING, Kind.SEQUENCE) and isinstance(value.node, _DISPLAYS))
+        for file, method in methods
+        for value in returned(file, method)
+    )
 
 
 def _gives_objects(script: Script, collate: ast.expr, path: ElementPath) -> bool:
@@ -148,7 +198,7 @@ def _gives_objects(script: Script, collate: ast.expr, path: ElementPath) -> bool
             continue
         given = returned(value.script, value.node)
         for step in path[:1]:
-            given = union(parts for owner in given for key, parts in owner.items if key in (step, None))
+            given = union(parts for owner in given for key, parts in owner.items if step == STAR or key in (step, None))
         if any(_has_to(part) for part in given):
             return True
     return False

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
-from autoaccel.dataflow.definitions import STAR, Definition
+from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value, any_part
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import once_all
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.library_models.python_names import CONTAINERS
@@ -47,10 +47,7 @@ def _unless_copied(file: Script, expression: ast.expr, value: Value, seen: froze
     match expression:
         case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if file.qualname(expression.func) is None:
             if attr in _OF_CONTAINERS:
-                yield from (
-                    each._replace(path=(*each.path, STAR)) if each.kind is Kind.BATCH else each
-                    for each in _memory(file, owner, seen)
-                )
+                yield from (any_part(each) if each.kind is Kind.BATCH else each for each in _memory(file, owner, seen))
             elif attr in MAYBE_SAME or not (attr in NEW_MEMORY or file.callees(expression)):
                 yield from _memory(file, owner, seen)
             else:

@@ -9,7 +9,7 @@ import pytest
 from autoaccel.analysis import Script, load
 from autoaccel.pytorch import batches, host_writes
 from autoaccel.pytorch.loader_loops import loader_loops, transfers
-from autoaccel_codemods.prefetch.batch_reads import BatchReads
+from autoaccel_codemods.prefetch.batch_reads import BatchReads, Reach, reach
 
 HEAD = """\
 import torch
@@ -38,6 +38,16 @@ def looped(target: str, *lines: str) -> Script:
         ("b", ["b = {k: v.to(device) for k, v in b.items()}", "f(b)"], set()),
         ("b", ["b['x'] = b['x'].to(device)", "f(b['x'])"], set()),
         ("b", ["f(b)", "x = b[0].to(device)"], {()}),
+        ("b", ["for k in b: b[k] = b[k].to(device)", "f(b, b['x'])"], set()),
+        ("b", ["for k, v in b.items(): b[k] = v.to(device)", "f(b, b['x'])"], set()),
+        ("b", ["f(b['x'])", "for k in b: b[k] = b[k].to(device)"], {("x",)}),
+        ("b", ["for k in b: o[k] = b[k].to(device)", "f(b['x'])"], {("x",)}),
+        ("b", ["for k in names: b[k] = b[k].to(device)", "f(b['x'])"], {("x",)}),
+        ("b", ["for k in b.keys():", "    if k == 'x': continue", "    b[k] = b[k].to(device)", "f(b['x'])"], {("x",)}),
+        ("b", ["for k, v in b.items(): f(v); b[k] = v.to(device)"], {("*",)}),
+        ("b", ["for k in b: w = table[k]; b[k] = b[k].to(device)"], set()),
+        ("b", ["for k in b: w = table[k]; o = b[0].to(device)"], {("*",)}),
+        ("b", ["for k in b:", "    if len(k): b[k] = b[k].to(device)", "f(b['x'])"], {("x",)}),
         ("x", ["if flag:", "    x = x.cuda()", "f(x)"], set()),
     ],
 )
@@ -45,6 +55,47 @@ def test_reads_on_the_host(target: str, lines: list[str], kept: set[tuple[object
     script = looped(target, *lines)
     (loop,) = loader_loops(script)
     assert {read.path for read in BatchReads(script, loop).reads if read.transfer is None} == kept
+
+
+MOVES = "def move(b):\n    for k in b: b[k] = b[k].to(device)\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "kept"),
+    [
+        (["move(b)", "f(b['x'])"], set()),
+        (["f(b['x'])", "move(b)"], {("x",)}),
+        (["if flag: move(b)", "f(b['x'])"], {("x",)}),
+        (["again(b)", "f(b['x'])"], set()),
+        (["move(b)", "reads(b)"], set()),
+        (["reads(b)", "move(b)"], {("x",)}),
+        (["move(b)", "reads(b)", "reads(b)"], set()),
+        (["reads(b)", "move(b)", "reads(b)"], {("x",)}),
+    ],
+)
+def test_reads_after_a_helper_has_replaced_all(lines: list[str], kept: set[tuple[object, ...]]) -> None:
+    others = {"again(b)": "def again(b):\n    move(b)\n", "reads(b)": "def reads(b):\n    f(b['x'])\n"}
+    called = "".join(text for call, text in others.items() if call in lines)
+    script = load(HEAD + MOVES + called + "for b in loader:\n" + "".join(f"    {line}\n" for line in lines))
+    (loop,) = loader_loops(script)
+    assert {read.path for read in BatchReads(script, loop).reads if read.transfer is None} == kept
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("b = {k: v.to(device) for k, v in b.items()}", Reach.ALL),
+        ("b = {k: v.to(device) if torch.is_tensor(v) else v for k, v in b.items()}", Reach.TENSORS),
+        ("b = {k: v.to(device) for k, v in b.items() if isinstance(v, torch.Tensor)}", Reach.TENSORS),
+        ("b = [{k: v.to(device) if torch.is_tensor(v) else v for k, v in t.items()} for t in b]", Reach.SOME),
+        ("x = b[0].to(device) if torch.is_tensor(b[0]) else b[0]", Reach.TENSORS),
+        ("for k in b:\n        if torch.is_tensor(b[k]): b[k] = b[k].to(device)", Reach.TENSORS),
+        ("for k in b:\n        if not torch.is_tensor(b[k]): continue\n        b[k] = b[k].to(device)", Reach.TENSORS),
+    ],
+)
+def test_reach(line: str, expected: Reach) -> None:
+    (moved,) = transfers(looped("b", line))
+    assert reach(moved) is expected
 
 
 def test_reads_after_the_loop_count() -> None:

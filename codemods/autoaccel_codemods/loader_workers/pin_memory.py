@@ -185,7 +185,8 @@ def _at(batches: Values, value: Value) -> Values:
     """The part of a batch that a value is; any part within it where an index is not known."""
     for step in value.path:
         batches = union(_item(each, None if step == STAR else step) for each in batches)
-    return Values(_parts(batches)) if value.how == "view" else batches
+    deep = value.path[-2:] == (STAR, STAR)
+    return Values(_parts(batches)) if value.how == "view" or deep else batches
 
 
 def _item(owner: Value, step: int | str | None) -> Values:

@@ -11,6 +11,8 @@ get `accel.in_memory(loader)`. For all other data without an accelerator the loa
 
 Only what the loop itself moves is moved ahead. Left alone:
 - parts of the batch that the host reads or changes as well (lengths for packing, labels for NumPy);
+- what lies in containers that the loop does not look into: lists beside the tensors that `torch.is_tensor` picks;
+- helpers that call themselves for what containers hold, and may leave a tensor where it is;
 - samples, their order or their collation that ask a model or that the loop changes: a step too early they differ;
 - samples that read environment variables, or files by paths and kinds, that the loop may write; samples that print;
 - loops that draw from the generator of the loader's order as well;
@@ -49,9 +51,10 @@ from autoaccel.pytorch.loader_loops import (
     holds_batches,
     loops_of_unknown,
 )
+from autoaccel.pytorch.recursive_moves import CONTAINERS, looked_into, parameter
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.prefetch import in_memory
-from autoaccel_codemods.prefetch.batch_reads import BatchReads, moves_whole_part
+from autoaccel_codemods.prefetch.batch_reads import BatchReads, Reach, moves_whole_part, reach
 from autoaccel_codemods.prefetch.loop_device import device_for
 
 RULE = Rule(
@@ -64,6 +67,7 @@ RULE = Rule(
     order=90,
 )
 BatchPart = int | str
+_LEAVES = "its batches go through a helper that calls itself, and may leave tensors where they are"
 
 
 @RULE.check
@@ -92,19 +96,25 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
                 yield RULE.skip(loop.node, unfit or (_unmoved(script) if loop.known else _unknown(script, loop.loader)))
             continue
         moves = list(dict.fromkeys(read.transfer for read in batch.reads if read.transfer in moved))
-        problem = _unfit(script, loop) or next((p for each in moves if (p := own_to_method(each.script, each))), None)
+        walks = [each for each in moves if parameter(each.script, each)]
+        problem = _unfit(script, loop)
         if problem is None and any(_is_either(batch, each) for each in moves):
             problem = "a batch is moved whole, or only a part of it"
+        others = (each for each in moves if each not in walks)  # a walk goes into no objects
+        problem = problem or next((p for each in others if (p := own_to_method(each.script, each))), None)
         problem = problem or _read_elsewhere(script, loop)
+        if problem is None and not all(looked_into(each.script, each) for each in walks):
+            problem = _LEAVES
         device, trouble = device_for(batch, moves)
         parts = _parts(batch, moves)
         if problem or device is None or not parts:
             yield RULE.skip(loop.node, problem or trouble or _kept(batch))
             continue
-        arguments = f", {device.text}" + ("" if parts == (STAR,) else f", move={_tuple(script, parts)}")
+        what, imports = _what(script, parts, moves)
+        arguments = f", {device.text}{what}"
         edits = _edits(script, loop, f"prefetch({{0}}{literal(arguments)})")
         message = "the step waits for its batch to be fetched and copied"
-        yield RULE.finding(loop.node, message, *edits, *device.naming, *script.import_runtime)
+        yield RULE.finding(loop.node, message, *edits, *device.naming, *imports, *script.import_runtime)
     for taken in nexts_not_followed(script):
         yield RULE.skip(taken, _not_kept(taken))
     for unknown, iterable in loops_of_unknown(script):
@@ -203,19 +213,42 @@ def _parts(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[BatchPart, ..
     if () in kept or not moves:
         return ()
     whole = {path[:1] for transfer in moves if moves_whole_part(transfer) for path in transfer.paths}
+    whole -= {path[:1] for transfer in moves if reach(transfer) is Reach.SOME for path in transfer.paths}
     if () in whole or (STAR,) in whole:
         return () if kept else (STAR,)
     parts = {path[0] for path in whole - kept}
     arity = _arity(batch)
     visible = dict.fromkeys((*range(arity), *(read.path[0] for read in batch.reads if read.path)))
-    if parts == set(visible) and all(isinstance(part, int) for part in parts) and (len(parts) > 1 or arity == 1):
+    walks = [looked_into(each.script, each) for each in moves if parameter(each.script, each)]
+    unpacked = parts == set(visible) and all(isinstance(part, int) for part in parts)
+    if unpacked and (len(parts) > 1 or arity == 1) and all({"list", "tuple"} <= set(walk) for walk in walks):
         return (STAR,)
     return tuple(part for part in visible if part in parts)
 
 
+def _what(script: Script, parts: tuple[BatchPart, ...], moves: list[BatchTransfer]) -> tuple[str, tuple[Edit, ...]]:
+    """`move=…` for these parts, with the containers within them that are looked into, and what that imports; nothing
+    where all is moved that there is."""
+    types: list[str] = []
+    walks = [looked_into(each.script, each) for each in moves if parameter(each.script, each)]
+    imports: tuple[Edit, ...] = ()
+    tested = [each for each in moves if reach(each) is Reach.TENSORS]
+    if tested:
+        itself = any(() in each.paths and each.derived is None for each in tested)
+        if parts == (STAR,) and not itself:
+            return f", move={script.quote}tensors{script.quote}", ()
+        name, imports = script.spell("torch.Tensor")
+        types = [name]
+    elif walks:
+        types = [each for each in CONTAINERS if all(each in walk for walk in walks)]
+    if parts == (STAR,) and not types:
+        return "", ()
+    return f", move={_tuple(script, () if parts == (STAR,) else parts, types)}", imports
+
+
 def _is_either(batch: BatchReads, transfer: BatchTransfer) -> bool:
     """Whether a move takes the batch or a part of it: `if isinstance(batch, list): batch = batch[0]`."""
-    if not isinstance(transfer.call.func, ast.Attribute):
+    if not isinstance(transfer.call.func, ast.Attribute) or parameter(transfer.script, transfer):
         return False
     values = transfer.script.values(transfer.call.func.value)
     paths = {value.path for value in values if value.kind is Kind.BATCH and value.node in batch.loop.sites}
@@ -242,6 +275,7 @@ def _arity(batch: BatchReads) -> int:
     )
 
 
-def _tuple(script: Script, parts: tuple[BatchPart, ...]) -> str:
+def _tuple(script: Script, parts: tuple[BatchPart, ...], types: list[str]) -> str:
     spelled = [f"{script.quote}{part}{script.quote}" if isinstance(part, str) else str(part) for part in parts]
+    spelled += types
     return f"({', '.join(spelled)}{',' if len(spelled) == 1 else ''})"

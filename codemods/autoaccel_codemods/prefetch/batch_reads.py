@@ -6,26 +6,31 @@ The batch is followed through names, unpacking, views and calls of the project's
 from __future__ import annotations
 
 import ast
+import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autoaccel.analysis.call_sites import is_bound
 from autoaccel.analysis.classes import derived_classes
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import Kind, union
+from autoaccel.dataflow.abstract_values import Kind, Values, any_item, union
 from autoaccel.dataflow.call_arguments import bind_argument
+from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import Function, breadth_first, position
 from autoaccel.library_models.tensor_views import VIEW_METHODS
-from autoaccel.pytorch.batches import changed_in_place, root
+from autoaccel.pytorch.batches import changed_in_place
 from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.kept_iterators import BatchSource
 from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop, loader_loops, transfers
+from autoaccel.pytorch.recursive_moves import is_other_type, looked_into, parameter
 
 # Methods that keep the values exactly, or convert them the same way on every device.
 _PLAIN_METHODS = VIEW_METHODS | frozenset("contiguous float long double int bool type to cuda".split())
-_FACTS = frozenset("shape dtype ndim size dim numel nelement is_floating_point __len__ keys".split())
-_FACT_CALLS = frozenset("len isinstance type range".split())
+_FACTS = frozenset("shape dtype ndim size dim numel nelement is_floating_point __len__ __class__ keys".split())
+_PLAIN = ast.expr | ast.keyword | ast.Assign | ast.Expr
+_LEAVING = ast.Return | ast.Continue | ast.Break
+_FACT_CALLS = frozenset("len isinstance type range hasattr".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +83,42 @@ class BatchReads:
             read
             for read in found
             if not any(
-                read.script is script and _covers(path, read.path) and position(read.node) > where
-                for script, path, where in stored
+                _covers(path, read.path) and self._runs_before(place, (read.script, read.node))
+                for place, path in stored
             )
         ]
 
-    def _function_of(self, script: Script, name: ast.Name) -> Function | None:
-        """The followed function whose code a name is part of; a closure's names belong to the function around it."""
-        function = script.function(name)
+    def _runs_before(
+        self, place: ScriptNode, read: ScriptNode, seen: frozenset[tuple[ScriptNode, ScriptNode]] = frozenset()
+    ) -> bool:
+        """Whether a place has surely run for a batch where it is read: here, or in a function that was handed it."""
+        (script, node), (where, use) = place, read
+        function, other = script.function(node), self._function_of(where, use)
+        if script is where and function is other:
+            return position(use) > (node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+        if (place, read) in seen:
+            return False
+        seen |= {(place, read)}
+        if any(
+            self._runs_before(call, read, seen)
+            for call in self.functions.get((script, function), ())
+            if not any(True for _ in self._choices(*call))
+        ):
+            return True
+        calls = self.functions.get((where, other), ())
+        return bool(calls) and all(self._runs_before(place, call, seen) for call in calls)
+
+    def _choices(self, script: Script, node: ast.AST) -> Iterator[ast.AST]:
+        """What decides, in its function or within the loop, whether a place runs for a batch."""
+        for ancestor in script.ancestors(node):
+            if self.is_around(script, ancestor) or isinstance(ancestor, ast.FunctionDef | ast.Lambda):
+                return
+            if isinstance(ancestor, ast.If | ast.IfExp | ast.BoolOp | ast.For | ast.While | ast.Try | ast.Match):
+                yield ancestor
+
+    def _function_of(self, script: Script, node: ast.AST) -> Function | None:
+        """The followed function whose code a node is part of; a closure's names belong to the function around it."""
+        function = script.function(node)
         while function is not None and (script, function) not in self.functions:
             function = script.function(function)
         return function
@@ -103,6 +136,9 @@ class BatchReads:
 
     def _follow(self, script: Script, name: ast.Name, path: ElementPath) -> Iterator[Read]:
         """Outwards from a name until it is moved, asked for a fact, given a name, handed over, or used."""
+        moves = (each for each in self.transfers.values() if each.script is script)
+        if _is_key(script, name) or any(is_other_type(script, name, each) for each in moves):
+            return
         node: ast.expr = name
         while True:
             parent = script.parent(node)
@@ -136,6 +172,8 @@ class BatchReads:
                     return
                 case ast.Call(func=ast.Name(id=called)) if called in _FACT_CALLS:
                     return
+                case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
+                    return
                 case ast.Call(func=function) if script.qualname(function) == "torch.is_tensor":
                     return
                 case ast.Call(func=ast.Name(id="list" | "tuple" | "enumerate"), args=[first]) if first is node:
@@ -143,6 +181,8 @@ class BatchReads:
                 case ast.IfExp(test=test) if node is not test and _moved_otherwise(parent, name, self.transfers):
                     return
                 case ast.IfExp(test=test) if node is test:
+                    return
+                case ast.Assign(targets=[ast.Subscript()]) if _left_otherwise(script, parent, name, self.transfers):
                     return
                 case ast.comprehension() | ast.For():
                     return
@@ -220,6 +260,24 @@ class BatchReads:
             if found is not None and not itself:
                 yield file, found
 
+    def returning_moved(self, transfer: BatchTransfer) -> Iterator[tuple[Script, ast.Call]]:
+        """The calls, up to the loop's function, that hand a batch on to where it is moved, and give it back so."""
+        pending: list[tuple[Script, ast.Call]] = [(transfer.script, transfer.call)]
+        for script, inner in pending:
+            function = script.function(inner)
+            for file, call in self.functions.get((script, function), ()):
+                itself = file.function(call) is function
+                if not itself and (file, call) not in pending and self._holds_moved(file.values(call)):
+                    pending.append((file, call))
+                    yield file, call
+
+    def _holds_moved(self, values: Values) -> bool:
+        return any(
+            (value.how == "moved" and value.node in self.transfers)
+            or (value.items and self._holds_moved(any_item(value)))
+            for value in values
+        )
+
     def shared_copies(self) -> frozenset[ElementPath]:
         """Parts of the batch of which there are several tensors, one of which is changed in place: each move makes one,
         and the part itself is another, which the host may change while it is copied.
@@ -234,9 +292,12 @@ class BatchReads:
         for transfer in self.transfers.values():
             inner = self._in_inner_loop(transfer.script, transfer.call)
             handing = self.functions.get((transfer.script, transfer.script.function(transfer.call)), [])
+            handing = [
+                (file, call) for file, call in handing if file.function(call) is not file.function(transfer.call)
+            ]
             again = len(handing) > 1 or any(self._in_inner_loop(*call) for call in handing)
             parts = {path[:1] for path in transfer.paths}
-            if not seen.isdisjoint(parts) or again or (inner and not _key_loop(transfer)):
+            if not seen.isdisjoint(parts) or again or (inner and _key_loop(transfer) is None):
                 several |= parts
             seen |= parts
         return frozenset(several)
@@ -284,34 +345,77 @@ def _knows_callees(script: Script, call: ast.Call) -> bool:
     return own and cls is not None and derived_classes(script.class_ref(cls)).missing is None
 
 
-def _stored(transfer: BatchTransfer) -> tuple[Script, ElementPath, tuple[int, int]] | None:
-    """The part that `batch[key] = batch[key].to(device)` replaces by its copy, and from where on."""
-    script = transfer.script
-    statement = script.statement(transfer.call)
-    match statement:
-        case ast.Assign(targets=[ast.Subscript()], value=value) if value is transfer.call:
-            end = script.parent(statement) if _key_loop(transfer) else statement
-            assert end is not None
-            return script, transfer.path, (end.end_lineno, end.end_col_offset)  # type: ignore[attr-defined]
+def _stored(transfer: BatchTransfer) -> tuple[ScriptNode, ElementPath] | None:
+    """Where `batch[key] = batch[key].to(device)` replaces a part by its copy, and which."""
+    script, receiver = transfer.script, transfer.call.func.value  # type: ignore[attr-defined]
+    match script.statement(transfer.call):
+        case ast.Assign(targets=[ast.Subscript() as target], value=value) as statement if value is transfer.call:
+            if (loop := _key_loop(transfer)) is not None:
+                whole = transfer.path[:-1] if isinstance(receiver, ast.Name) else transfer.path
+                return ((script, loop), whole) if _is_item_of(target, loop) else None
+            same = isinstance(target.slice, ast.Constant) and script.source(target) == script.source(receiver)
+            return ((script, statement), transfer.path) if same else None
         case _:
             return None
 
 
-def _key_loop(transfer: BatchTransfer) -> bool:
-    """Whether a move by variable key runs over all keys: `for k in batch: batch[k] = batch[k].to(device)`."""
-    script = transfer.script
-    match transfer.call.func:
-        case ast.Attribute(value=ast.Subscript(value=ast.Name() as owner, slice=ast.Name() as key)):
-            loop = script.parent(script.statement(transfer.call))
-            return (
-                isinstance(loop, ast.For)
-                and isinstance(loop.target, ast.Name)
-                and loop.target.id == key.id
-                and (keys := root(loop.iter)) is not None
-                and keys.id == owner.id
-            )
+def _key_loop(transfer: BatchTransfer) -> ast.For | None:
+    """The loop over all keys in which a move takes what lies there: `for k in batch: … batch[k].to(device)`, `for k, v
+    in batch.items(): … v.to(device)`."""
+    script, loop = transfer.script, next(iter(transfer.script.loops(transfer.call)), None)
+    receiver = transfer.call.func.value if isinstance(transfer.call.func, ast.Attribute) else None
+    if not isinstance(loop, ast.For) or script.function(loop) is not script.function(transfer.call):
+        return None
+    choices = [each for each in script.ancestors(transfer.call) if script.inside(each, loop) and each is not loop]
+    choices += [each for each in script.within(loop, ast.If) if any(isinstance(n, _LEAVING) for n in ast.walk(each))]
+    if not all(_names_types(e.test) if isinstance(e, ast.If) else isinstance(e, _PLAIN) for e in choices):
+        return None  # some keys are left out
+    match receiver:
+        case ast.Subscript():
+            return loop if _is_item_of(receiver, loop) else None
+        case ast.Name(id=name):
+            match loop.target:
+                case ast.Tuple(elts=[ast.Name(), ast.Name(id=value)]) if value == name and _keyed(loop) is not None:
+                    return loop
+    return None
+
+
+def _keyed(loop: ast.For) -> tuple[str, str] | None:
+    """The mapping over whose keys, all of them, a loop goes, and its name for the key."""
+    iterated = loop.iter
+    match iterated:
+        case ast.Call(func=ast.Name(id="list" | "tuple" | "sorted"), args=[inner], keywords=[]):
+            iterated = inner
+    match iterated, loop.target:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="items"), args=[]), ast.Tuple(
+            elts=[ast.Name(id=key), ast.Name()]
+        ):
+            return owner, key
+        case (
+            (ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="keys"), args=[]) | ast.Name(id=owner)),
+            ast.Name(id=key),
+        ):
+            return owner, key
+        case _:
+            return None
+
+
+def _is_item_of(item: ast.Subscript, loop: ast.For) -> bool:
+    match item:
+        case ast.Subscript(value=ast.Name(id=owner), slice=ast.Name(id=key)):
+            return _keyed(loop) == (owner, key)
         case _:
             return False
+
+
+def _is_key(script: Script, name: ast.Name) -> bool:
+    """Whether a name is a key of the mapping that a loop goes over: `for k in batch: … batch[k] …`."""
+    return any(
+        isinstance(each.node, ast.For)
+        and (_keyed(each.node) or ())[1:] == (name.id,)
+        and any(_is_item_of(item, each.node) for item in script.within(each.node, ast.Subscript))
+        for each in script.definitions(name)
+    )
 
 
 def _covers(path: ElementPath, other: ElementPath) -> bool:
@@ -322,16 +426,63 @@ def moves_whole_part(transfer: BatchTransfer) -> bool:
     """Whether all of one element (or of the whole batch) is moved, not a selection of it."""
     if any(step != STAR for path in transfer.paths for step in path[1:]):
         return False
+    if looked_into(transfer.script, transfer):
+        return True
     receiver = transfer.call.func.value if isinstance(transfer.call.func, ast.Attribute) else None
     dynamic = not transfer.path and isinstance(receiver, ast.Subscript)
     if dynamic or (STAR in transfer.path and transfer.derived is not None):
-        return dynamic and _key_loop(transfer)
+        return dynamic and _key_loop(transfer) is not None
     for ancestor in transfer.script.ancestors(transfer.call):
         match ancestor:
             case ast.ListComp(generators=parts) | ast.GeneratorExp(generators=parts) | ast.DictComp(generators=parts):
                 if any(not asks_type(test) for part in parts for test in part.ifs):
                     return False
     return True
+
+
+class Reach(enum.Enum):
+    """Which tensors of a part a move takes, of those in containers within one another."""
+
+    ALL = enum.auto()
+    TENSORS = enum.auto()
+    """The part itself, where it is a tensor: what it holds else stays where it is."""
+    SOME = enum.auto()
+    """Some of those that it holds."""
+
+
+def reach(transfer: BatchTransfer) -> Reach:
+    """Which tensors a move surely takes: one that is made of tensors alone leaves a list of tensors as it is."""
+    if parameter(transfer.script, transfer) or not _is_of_some_types(transfer):
+        return Reach.ALL
+    steps = max(map(len, transfer.paths)) + (_key_loop(transfer) is not None and transfer.path == ())
+    return Reach.TENSORS if steps <= 1 else Reach.SOME
+
+
+def _is_of_some_types(transfer: BatchTransfer) -> bool:
+    """Whether a move is made of values of some types, as a test tells: `if torch.is_tensor(v)`, also where it leads
+    others past the move (`if not torch.is_tensor(v): continue`)."""
+    script, call = transfer.script, transfer.call
+    extent: ast.AST = script.function(call) or script.tree
+    for ancestor in script.ancestors(call):
+        if ancestor is transfer.site:
+            extent = ancestor
+            break
+        match ancestor:
+            case ast.If(test=test) | ast.IfExp(test=test) if _names_types(test):
+                return True
+            case ast.ListComp(generators=parts) | ast.GeneratorExp(generators=parts) | ast.DictComp(generators=parts):
+                if any(_names_types(test) for part in parts for test in part.ifs):
+                    return True
+    return any(
+        position(each) < position(call)
+        and _names_types(each.test)
+        and any(isinstance(n, _LEAVING) for n in ast.walk(each))
+        for each in script.within(extent, ast.If)
+    )
+
+
+def _names_types(test: ast.expr) -> bool:
+    return any(isinstance(each, ast.expr) and asks_type(each) for each in ast.walk(test))
 
 
 def asks_type(test: ast.expr) -> bool:
@@ -363,6 +514,22 @@ def _moved_otherwise(choice: ast.IfExp, name: ast.Name, transfers: dict[ast.Call
     """`v.to(device) if torch.is_tensor(v) else v`: what stays is no tensor, or there is no device at all."""
     moved = [node for node in breadth_first(choice.body) if isinstance(node, ast.Call) and node in transfers]
     return bool(moved) and isinstance(choice.orelse, ast.Name) and choice.orelse is name
+
+
+def _left_otherwise(script: Script, kept: ast.Assign, name: ast.Name, transfers: dict[ast.Call, BatchTransfer]) -> bool:
+    """`if torch.is_tensor(v): out[k] = v.to(device)`, `else: out[k] = v`: what stays is no tensor."""
+    choice = script.parent(kept)
+    if not isinstance(choice, ast.If) or kept not in choice.orelse or not asks_type(choice.test):
+        return False
+    moved = [
+        each.value.func
+        for each in choice.body
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call) and each.value in transfers
+    ]
+    return any(
+        isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id == name.id
+        for each in moved
+    )
 
 
 def _is_lost(script: Script, target: ast.expr) -> bool:

@@ -15,6 +15,7 @@ from autoaccel.pytorch.batches import Target, device_of, is_repeatable
 from autoaccel.pytorch.device_expressions import precedes
 from autoaccel.pytorch.kept_iterators import BatchSource
 from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop
+from autoaccel.pytorch.recursive_moves import parameter
 from autoaccel_codemods.prefetch.batch_reads import BatchReads, asks_type
 
 
@@ -37,11 +38,11 @@ def device_for(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[Target | 
             return None, f"it is not certain that {target.text} is a device"
         if condition is None:
             spelled[target.text] = target
-        elif _is_plain(condition) and all(
-            _mean_the_same(script, loop, transfer.script, (each,)) and _is_bound_at_loader(script, loop, each)
-            for each in _names(condition)
+        elif _is_plain(condition[1]) and all(
+            _mean_the_same(script, loop, condition[0], (each,)) and _is_bound_at_loader(script, loop, each)
+            for each in _names(condition[1])
         ):
-            text = _choice(script, target, script.source(condition))
+            text = _choice(script, target, condition[0].source(condition[1]))
             spelled[text] = replace(target, text=text)
         else:
             return None, "its batches are moved only under a condition inside the loop"
@@ -102,22 +103,33 @@ def _surely(transfer: BatchTransfer) -> bool:
     return any(word in name.lower() for word in ("device", "rank", "gpu", "cuda"))
 
 
-def _condition(batch: BatchReads, transfer: BatchTransfer) -> ast.expr | None:
-    """The test under which a move is made; the constant None where there is more than a single simple one."""
-    found: list[ast.expr] = []
-    child: ast.AST = transfer.call
-    for ancestor in transfer.script.ancestors(transfer.call):
-        if batch.is_around(transfer.script, ancestor):
+def _condition(batch: BatchReads, transfer: BatchTransfer) -> tuple[Script, ast.expr] | None:
+    """The test, and its file, under which a move is made; the constant None where there is more than a single simple
+    one."""
+    walks = parameter(transfer.script, transfer) is not None  # its tests tell types apart
+    calls = [] if walks else [(transfer.script, transfer.call)]
+    found = [
+        (file, test) for file, call in (*calls, *batch.returning_moved(transfer)) for test in _tests(batch, file, call)
+    ]
+    if not found:
+        return None
+    return found[0] if len(found) == 1 else (transfer.script, ast.Constant(None))
+
+
+def _tests(batch: BatchReads, script: Script, call: ast.Call) -> Iterator[ast.expr]:
+    """The tests under which a call is made, in its function or within the loop; the constant None for others."""
+    child: ast.AST = call
+    for ancestor in script.ancestors(call):
+        if batch.is_around(script, ancestor):
             break
         match ancestor:
             case ast.If(test=test) | ast.IfExp(test=test) if child is not test:
                 negated = (child in ancestor.orelse) if isinstance(ancestor, ast.If) else child is ancestor.orelse
                 if not (asks_type(test) or (isinstance(ancestor, ast.IfExp) and isinstance(test, ast.Call))):
-                    found.append(ast.Constant(None) if negated else test)
+                    yield ast.Constant(None) if negated else test
             case ast.Try() | ast.While() | ast.Match():
-                found.append(ast.Constant(None))
+                yield ast.Constant(None)
         child = ancestor
-    return None if not found else found[0] if len(found) == 1 else ast.Constant(None)
 
 
 def _is_plain(test: ast.expr) -> bool:
