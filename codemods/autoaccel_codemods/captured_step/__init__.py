@@ -9,7 +9,8 @@ the update is printed or noted after it.
 Left alone:
 - steps of which a part stands elsewhere, in a branch or in another function: accumulation, several losses or
   optimizers;
-- what the host does in a step: reading values, storing, drawing random numbers, copying from or to the device;
+- what the host does in a step: reading values, storing, drawing random numbers, copying from or to the device, but
+  for copies of the batch, `model(images.to(device))`, which go before the step;
 - models and functions that are not in sight, or that keep what they compute;
 - names that others see: `global`, attributes, those of a notebook's cells; results that are more than values: tensors
   that are printed or kept whole;

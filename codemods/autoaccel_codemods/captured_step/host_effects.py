@@ -59,6 +59,8 @@ def refuse(script: Script, region: StepRegion) -> None:
         where = f"line {{}} of `{code.name}`" if isinstance(code, ast.FunctionDef) else "line {}"
         body = code.body if isinstance(code, ast.FunctionDef) else [code]
         for part in (part for statement in body for part in breadth_first(statement)):
+            if own and part in region.moves:
+                continue
             if said := _said(other, part, own=own):
                 raise DeclinedError(f"{where.format(getattr(part, 'lineno', code_line(code)))} {said}")
 

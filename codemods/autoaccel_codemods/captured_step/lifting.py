@@ -46,7 +46,8 @@ def plan(script: Script, region: StepRegion) -> Lifted:
     if script.function(region.loop) is None and _is_annotated(region) and annotations_read(script):
         raise DeclinedError("the annotations of variables may be read, and those of a function's are not kept")
     names = [part for each in region.statements for part in ast.walk(each) if isinstance(part, ast.Name)]
-    names.sort(key=position)
+    outside = {part for each in region.moves for part in ast.walk(each)} - set(map(_receiver, region.moves))
+    names = sorted((each for each in names if each not in outside), key=position)
     stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
     _refuse_shared(script, region, stored)
     _refuse_seen_inside(script, region, stored)
@@ -60,8 +61,10 @@ def plan(script: Script, region: StepRegion) -> Lifted:
     _refuse_carried(script, region, names, carried)
     read = {each.id for each in names if isinstance(each.ctx, ast.Load) and each.id not in stored}
     parameters = tuple(dict.fromkeys(each.id for each in names if each.id in carried | (read & in_loop)))
+    hoisted = {_receiver(each).id for each in region.moves}
     for name in parameters:
-        if not _is_read_for_sure(script, region, name) and not _is_bound_above(script, region, name):
+        bound = name not in hoisted and _is_bound_above(script, region, name)
+        if not bound and not _is_read_for_sure(script, region, name):
             raise DeclinedError(f"`{name}` may have no value where the step does not need one")
     for each in names:
         if each.id in parameters and script.kind(each) in _PLAIN_NUMBERS:
@@ -77,7 +80,8 @@ def edits(script: Script, lifted: Lifted) -> Iterator[Edit]:
     yield InsertBefore(lifted.anchor, Code(literal(_function(script, lifted, name))))
     first, *others = region.statements
     target = f"{', '.join(lifted.results)} = " if lifted.results else ""
-    lines = [f"{target}{name}({', '.join(lifted.parameters)})"]
+    moved = {_receiver(each).id: script.source(each) for each in region.moves}
+    lines = [f"{target}{name}({', '.join(moved.get(each, each) for each in lifted.parameters)})"]
     for each in region.shown:
         lines += _dedented(script, each.lineno, each.end_lineno or each.lineno)
     yield InsertBefore(first, Code(literal("\n".join(lines))), below_comments=True)
@@ -97,14 +101,24 @@ def _body(script: Script, region: StepRegion) -> Iterator[str]:
     """The text of the statements with its comments, at the indentation of a function's body."""
     shown = {line for each in region.shown for line in range(each.lineno, (each.end_lineno or each.lineno) + 1)}
     first, last = region.statements[0].lineno, region.statements[-1].end_lineno or 0
-    for number, line in enumerate(_dedented(script, first, last), first):
+    for number, line in enumerate(_dedented(script, first, last, region.moves), first):
         if number not in shown:
             yield f"    {line}" if line.strip() else ""
 
 
-def _dedented(script: Script, first: int, last: int) -> Iterator[str]:
-    """The lines from one to another, without the indentation of the first."""
+def _receiver(move: ast.Call) -> ast.Name:
+    assert isinstance(move.func, ast.Attribute)
+    assert isinstance(move.func.value, ast.Name)
+    return move.func.value
+
+
+def _dedented(script: Script, first: int, last: int, moves: Sequence[ast.Call] = ()) -> Iterator[str]:
+    """The lines from one to another, without the indentation of the first, and with a bare name for each move."""
     lines = split_lines(script.text)[first - 1 : last]
+    for each in sorted(moves, key=position, reverse=True):
+        line = lines[each.lineno - first].encode()
+        line = line[: each.col_offset] + _receiver(each).id.encode() + line[each.end_col_offset :]
+        lines[each.lineno - first] = line.decode()
     indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
     return (line[len(indent) :] if line.startswith(indent) else line.lstrip() for line in lines)
 

@@ -12,6 +12,7 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import Loop, walk_scope
 from autoaccel.library_models.library_values import RUNNING_TOTALS
 from autoaccel.library_models.python_names import BUILTINS
+from autoaccel.pytorch.device_moves import device_move
 from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_model, may_run_model
@@ -23,6 +24,7 @@ _PLAIN = ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr
 _OWN_SCOPES = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 _NEED_GRADIENTS = frozenset({"parameters", "named_parameters", "param_groups", "weight", "bias", "requires_grad_"})
 _NO_TENSORS = frozenset({Kind.MODULE, Kind.OPTIMIZER, Kind.SCHEDULER})
+_DEVICE = ast.Name | ast.Attribute | ast.Constant | ast.expr_context
 _UNMOVABLE = ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.Starred
 
 
@@ -37,6 +39,8 @@ class StepRegion:
     scope: ScopeNode
     models: tuple[ast.expr, ...]
     optimizer: ast.expr
+    moves: tuple[ast.Call, ...]
+    """Copies of the batch to the device, `images.to(device)`: these are made where the step is called."""
 
 
 def starts(script: Script, step: TrainingStep) -> list[int]:
@@ -83,7 +87,39 @@ def beginning_at(script: Script, step: TrainingStep, first: int) -> StepRegion:
         raise DeclinedError("its forward pass is not in sight")
     scope = script.function(backward.call) or script.tree
     _refuse_changed(script, statements, shown)
-    return StepRegion(statements, shown, loop, scope, models, update.optimizer)
+    moves = _moves(script, statements, loop)
+    return StepRegion(statements, shown, loop, scope, models, update.optimizer, moves)
+
+
+def _moves(script: Script, statements: Sequence[ast.stmt], loop: Loop) -> tuple[ast.Call, ...]:
+    """The moves of the loop's batch, where the step sees no more of the batch than that, and does not choose the device
+    itself: they may as well be made before it."""
+    parts = [part for each in statements for part in ast.walk(each)]
+    names = [part for part in parts if isinstance(part, ast.Name)]
+    stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
+    found: dict[ast.Name, ast.Call] = {}
+    for part in parts:
+        match part:
+            case ast.Call(func=ast.Attribute(value=ast.Name() as moved, attr="to" | "cuda")):
+                read = {each.id for each in ast.walk(part) if isinstance(each, ast.Name)}
+                made = [each.node for each in script.definitions(moved)]
+                plain = all(isinstance(each, _DEVICE) for each in _arguments(part)) and part.lineno == part.end_lineno
+                if (
+                    plain
+                    and read.isdisjoint(stored)
+                    and all(each is loop or script.inside(each, loop) for each in made)
+                ):
+                    if device_move(script, part) is not None:
+                        found[moved] = part
+    of_batch = [each for each in names if Kind.BATCH in script.values(each).kinds]
+    once = len({each.id for each in of_batch}) == len(of_batch)
+    return tuple(found[each] for each in of_batch) if once and all(each in found for each in of_batch) else ()
+
+
+def _arguments(call: ast.Call) -> Iterator[ast.AST]:
+    """What the arguments of a call are made of."""
+    for given in (*call.args, *(each.value for each in call.keywords)):
+        yield from ast.walk(given)
 
 
 def _forwards(script: Script, block: list[ast.stmt], backward: ast.stmt) -> list[int]:
