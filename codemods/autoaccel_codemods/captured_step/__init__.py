@@ -8,7 +8,7 @@ the update is printed or noted after it.
 
 Left alone:
 - steps of which a part stands elsewhere, in a branch or in another function: accumulation, several losses or
-  optimizers;
+  optimizers; but one loop may train and evaluate by a name that it does not change: `if train:`;
 - what the host does in a step: reading values, storing, drawing random numbers, copying from or to the device, but
   for copies of the batch, `model(images.to(device))`, which go before the step;
 - models and functions that are not in sight, or that keep what they compute;

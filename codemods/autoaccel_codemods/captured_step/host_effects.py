@@ -18,7 +18,7 @@ from autoaccel.pytorch.introspection import attributes_listed
 from autoaccel.pytorch.monkeypatching import intercepted, patches
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step.problems import DeclinedError
-from autoaccel_codemods.captured_step.region import StepRegion
+from autoaccel_codemods.captured_step.region import StepRegion, sets_grad
 
 _READS = frozenset("item tolist numpy cpu nonzero unique masked_select data_ptr record_stream".split())
 _MOVES = frozenset("to cuda xpu pin_memory".split())
@@ -30,6 +30,7 @@ _SILENT = CONTAINERS | frozenset(
 )
 _SILENT_MODULES = ("torch.", "math.", "typing.", "einops.", "functools.", "itertools.")
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
+_SHARING = ("share_memory", "share_memory_")
 _COUNTED = "cache_info"  # of functions with `lru_cache`
 _LOUD = frozenset(
     f"torch.{name}"
@@ -48,6 +49,8 @@ def refuse(script: Script, region: StepRegion) -> None:
             raise DeclinedError(f"`{name}` may run other code in it")
         if name := next((each for each in ("forward", "__call__") if other.syntax_index.stored(each)), None):
             raise DeclinedError(f"`{name}` is assigned, to code that is not looked at")
+        if name := next((each for each in _SHARING if other.syntax_index.mentions(each)), None):
+            raise DeclinedError(f"`{name}` lets other processes train the model at the same time")
         if other.syntax_index.mentions(_COUNTED):
             raise DeclinedError(f"`{_COUNTED}` tells how often a function was called")
         if (patched := next(iter(patches(other)), None)) is not None:
@@ -59,10 +62,19 @@ def refuse(script: Script, region: StepRegion) -> None:
         where = f"line {{}} of `{code.name}`" if isinstance(code, ast.FunctionDef) else "line {}"
         body = code.body if isinstance(code, ast.FunctionDef) else [code]
         for part in (part for statement in body for part in breadth_first(statement)):
-            if own and part in region.moves:
+            if own and (part in region.moves or _chooses_grad_mode(other, part, region)):
                 continue
             if said := _said(other, part, own=own):
                 raise DeclinedError(f"{where.format(getattr(part, 'lineno', code_line(code)))} {said}")
+
+
+def _chooses_grad_mode(script: Script, part: ast.AST, region: StepRegion) -> bool:
+    """`with torch.set_grad_enabled(train)`, in a step that is captured only where it trains."""
+    match part:
+        case ast.With(items=[ast.withitem(context_expr=given)]) | (ast.Call() as given):
+            return region.phase is not None and sets_grad(script, given, region.phase)
+        case _:
+            return False
 
 
 def code_line(code: ast.AST) -> int:

@@ -18,6 +18,7 @@ from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.captured_step.region import StepRegion, noted
 
+_NOT_THERE = "its model and its optimizer may not be there before the loop"
 _PLAIN_NUMBERS = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING})
 
 
@@ -70,6 +71,9 @@ def plan(script: Script, region: StepRegion) -> Lifted:
         if each.id in parameters and script.kind(each) in _PLAIN_NUMBERS:
             raise DeclinedError(f"`{each.id}` is a number that changes from step to step")
     results = tuple(each for each in _in_order(names) if each in carried or _is_read_later(script, region, each))
+    for name in results:
+        if not _is_bound_for_sure(region, name):
+            raise DeclinedError(f"`{name}` has no value where the step does not train")
     return Lifted(region, parameters, results, _anchor(script, region))
 
 
@@ -89,8 +93,11 @@ def edits(script: Script, lifted: Lifted) -> Iterator[Edit]:
 
 
 def _function(script: Script, lifted: Lifted, name: str) -> str:
-    trained = (*lifted.region.models, lifted.region.optimizer)
-    decorator = f"@{script.accel}.step({', '.join(script.source(each) for each in trained)})"
+    region = lifted.region
+    optimizer, phase = script.source(region.optimizer), region.phase
+    if phase is not None and not _is_presence(phase, region.optimizer):  # else there is nothing to capture
+        optimizer += f" if {script.source(phase)} else None"
+    decorator = f"@{script.accel}.step({', '.join([*map(script.source, region.models), optimizer])})"
     lines = [decorator, f"def {name}({', '.join(lifted.parameters)}):", *_body(script, lifted.region)]
     if lifted.results:
         lines.append(f"    return {', '.join(lifted.results)}")
@@ -170,9 +177,32 @@ def _is_read_for_sure(script: Script, region: StepRegion, name: str) -> bool:
     return False
 
 
+def _is_presence(phase: ast.expr, optimizer: ast.expr) -> bool:
+    """`optimizer`, `optimizer is not None`: where that does not hold, the optimizer itself says so."""
+    match phase:
+        case ast.Compare(left=left, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            return ast.dump(left) == ast.dump(optimizer)
+        case _:
+            return False
+
+
+def _is_bound_for_sure(region: StepRegion, name: str) -> bool:
+    """Whether the step binds a name whatever it is told to do."""
+    pending = list(region.statements)
+    while pending:
+        statement = pending.pop()
+        if isinstance(statement, ast.With):
+            pending.extend(statement.body)
+        elif not isinstance(statement, ast.If) and name in {
+            part.id for part in ast.walk(statement) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+        }:
+            return True
+    return False
+
+
 def _may_skip(above: ast.AST, child: ast.AST) -> bool:
     match above:
-        case ast.IfExp(test=test):
+        case ast.IfExp(test=test) | ast.If(test=test):
             return child is not test
         case ast.BoolOp(values=[first, *_]):
             return child is not first
@@ -299,7 +329,12 @@ def _in_order(names: Sequence[ast.Name]) -> list[str]:
 
 def _anchor(script: Script, region: StepRegion) -> Loop:
     """The outermost loop of the scope above which the models and the optimizer are there, and stay the same in it."""
-    trained = (*region.models, region.optimizer)
+    trained = [*region.models, region.optimizer]
+    if region.phase is not None:
+        trained += [part for part in ast.walk(region.phase) if isinstance(part, ast.Name)]
+        outward: list[ast.Global | ast.Nonlocal] = [*script.find(ast.Global), *script.find(ast.Nonlocal)]
+        if any(part.id in each.names for each in outward for part in trained if isinstance(part, ast.Name)):
+            raise DeclinedError("whether it trains is a variable that other functions see")
     found = None
     for loop in script.loops(region.statements[0]):
         if any(_is_stored(script, loop, each) for each in trained):
@@ -309,7 +344,7 @@ def _anchor(script: Script, region: StepRegion) -> Loop:
         if all(is_bound(script, region.scope, loop, each) for each in trained):
             found = loop
     if found is None:
-        raise DeclinedError("its model and its optimizer may not be there before the loop")
+        raise DeclinedError(_NOT_THERE if region.phase is None else f"{_NOT_THERE}, or not what tells it to train")
     return found
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import Loop, walk_scope
+from autoaccel.dataflow.syntax_index import Loop, position, walk_scope
 from autoaccel.library_models.library_values import RUNNING_TOTALS
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.pytorch.device_moves import device_move
@@ -41,6 +41,8 @@ class StepRegion:
     optimizer: ast.expr
     moves: tuple[ast.Call, ...]
     """Copies of the batch to the device, `images.to(device)`: these are made where the step is called."""
+    phase: ast.expr | None
+    """The test, of what the loop does not change, by which it trains, or else only evaluates: `if train: …`."""
 
 
 def starts(script: Script, step: TrainingStep) -> list[int]:
@@ -49,37 +51,83 @@ def starts(script: Script, step: TrainingStep) -> list[int]:
     if len(step.backwards) != 1 or len(step.optimizer_steps) != 1:
         raise DeclinedError("the step has several backward passes, or several optimizers")
     backward, update = step.backwards[0], step.optimizer_steps[0]
-    block = script.block(backward.statement)
     loops = script.loops(backward.call)
-    if not loops or loops[0].body is not block or isinstance(loops[0], ast.AsyncFor):
+    if not loops or isinstance(loops[0], ast.AsyncFor) or _in_body(script, backward.statement, loops[0]) is None:
         raise DeclinedError("its backward pass does not stand in the body of a loop itself")
-    if update.statement not in block or update.each is not None or update.optimizer is None:
+    block = loops[0].body
+    beside = script.block(update.statement) is script.block(backward.statement)
+    if not beside or update.each is not None or update.optimizer is None:
         raise DeclinedError("the optimizer does not step beside the backward pass")
     if backward.call.args or backward.call.keywords:
         raise DeclinedError("its backward pass has arguments")
     if update.receiver is update.call.func and update.call.args:
         raise DeclinedError("the optimizer is given a closure")
-    if block.index(update.statement) < block.index(backward.statement):
+    if position(update.statement) < position(backward.statement):
         raise DeclinedError("the optimizer steps before the backward pass")
-    return _forwards(script, block, backward.statement)
+    return _forwards(script, block, _outermost(script, backward.statement, loops[0]))
+
+
+def _outermost(script: Script, statement: ast.stmt, loop: Loop) -> ast.stmt:
+    """The statement of a loop's own body that another one is part of."""
+    return next(each for each in (statement, *script.ancestors(statement)) if each in loop.body)
+
+
+def _in_body(script: Script, statement: ast.stmt, loop: Loop) -> list[ast.expr] | None:
+    """The tests of a phase, `if train:`, and nothing else, within which a statement stands in a loop's body; None where
+    it stands elsewhere."""
+    tests: list[ast.expr] = []
+    for each in (statement, *script.ancestors(statement)):
+        if each in loop.body:
+            break
+        match script.parent(each):
+            case ast.If(test=test, body=body, orelse=[]) if each in body and _is_phase(test):
+                tests.append(test)
+            case ast.With(items=[ast.withitem(context_expr=given, optional_vars=None)]) if sets_grad(script, given):
+                pass
+            case _:
+                return None
+    return tests if len({ast.dump(each) for each in tests}) <= 1 else None
+
+
+def _is_phase(test: ast.expr) -> bool:
+    """Whether a test is one of a name: `train`, `not evaluating`, `phase == "train"`, `optimizer is not None`."""
+    match test:
+        case ast.Name() | ast.UnaryOp(op=ast.Not(), operand=ast.Name()):
+            return True
+        case ast.Compare(left=ast.Name(), comparators=[ast.Constant()]):
+            return True
+        case _:
+            return False
+
+
+def sets_grad(script: Script, given: ast.expr, phase: ast.expr | None = None) -> bool:
+    """`torch.set_grad_enabled(train)`, of the phase"""
+    match given:
+        case ast.Call(func=function, args=[test], keywords=[]) if _is_phase(test):
+            same = phase is None or ast.dump(test) == ast.dump(phase)
+            return same and script.qualname(function) == "torch.set_grad_enabled"
+        case _:
+            return False
 
 
 def beginning_at(script: Script, step: TrainingStep, first: int) -> StepRegion:
     """The statements of a step from one of its `starts` on. Raises `DeclinedError`."""
     backward, update = step.backwards[0], step.optimizer_steps[0]
     assert update.optimizer is not None
-    block, loop = script.block(backward.statement), script.loops(backward.call)[0]
-    last = block.index(update.statement)
+    loop = script.loops(backward.call)[0]
+    block = loop.body
+    phase = next(iter(_in_body(script, backward.statement, loop) or ()), None)
+    last = block.index(_outermost(script, update.statement, loop))
     while last + 1 < len(block) and _is_upkeep(script, block[last + 1]):
         last += 1
-    cleared = [index for index in range(first) if _clears(block[index])]
-    if cleared and all(is_movable(each) and not _runs_model(script, each) for each in block[cleared[0] : first]):
+    cleared = [index for index in range(first) if _clears(block[index], phase)]
+    if cleared and all(is_movable(each, phase) and not _runs_model(script, each) for each in block[cleared[0] : first]):
         first = cleared[0]
     computed = {part for each in block[first : last + 1] for part in ast.walk(each) if isinstance(part, ast.stmt)}
     shown = [each for each in block[first : last + 1] if is_shown_later(script, each, computed)]
     statements = [each for each in block[first : last + 1] if each not in shown]
     for each in statements:
-        if not is_movable(each):
+        if not is_movable(each, phase):
             raise DeclinedError(f"line {each.lineno} decides or binds what a function cannot")
     _refuse_earlier_graphs(script, block[:first], statements)
     models = tuple(_models(script, statements))
@@ -88,7 +136,7 @@ def beginning_at(script: Script, step: TrainingStep, first: int) -> StepRegion:
     scope = script.function(backward.call) or script.tree
     _refuse_changed(script, statements, shown)
     moves = _moves(script, statements, loop)
-    return StepRegion(statements, shown, loop, scope, models, update.optimizer, moves)
+    return StepRegion(statements, shown, loop, scope, models, update.optimizer, moves, phase)
 
 
 def _moves(script: Script, statements: Sequence[ast.stmt], loop: Loop) -> tuple[ast.Call, ...]:
@@ -186,8 +234,10 @@ def _name(part: ast.Name | ast.Attribute) -> str:
     return part.id if isinstance(part, ast.Name) else f".{part.attr}"
 
 
-def _clears(statement: ast.stmt) -> bool:
+def _clears(statement: ast.stmt, phase: ast.expr | None = None) -> bool:
     match statement:
+        case ast.If(test=test, body=body, orelse=[]):
+            return phase is not None and ast.dump(test) == ast.dump(phase) and all(map(_clears, body))
         case ast.Expr(value=ast.Call(func=ast.Attribute(attr="zero_grad"))):
             return True
         case _:
@@ -203,11 +253,15 @@ def _is_upkeep(script: Script, statement: ast.stmt) -> bool:
             return _clears(statement)
 
 
-def is_movable(statement: ast.stmt) -> bool:
-    """Whether a statement computes and binds names, and nothing else; regions of autocast may stand around it."""
+def is_movable(statement: ast.stmt, phase: ast.expr | None = None) -> bool:
+    """Whether a statement computes and binds names, and nothing else; regions of autocast, and the test of the phase,
+    may stand around it."""
     if isinstance(statement, ast.With):
         plain = all(each.optional_vars is None for each in statement.items)
-        return plain and all(map(is_movable, statement.body))
+        return plain and all(is_movable(each, phase) for each in statement.body)
+    if isinstance(statement, ast.If):
+        same = phase is not None and ast.dump(statement.test) == ast.dump(phase) and not statement.orelse
+        return same and all(is_movable(each) for each in statement.body)
     if not isinstance(statement, _PLAIN) or (isinstance(statement, ast.AnnAssign) and statement.value is None):
         return False
     parts = list(ast.walk(statement))
