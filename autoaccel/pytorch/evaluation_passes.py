@@ -87,7 +87,9 @@ def evaluations(script: Script) -> Iterator[EvaluationPass]:
 def evaluations_with_backward(script: Script) -> Iterator[ast.FunctionDef]:
     """Functions that run a model in evaluation mode and go backward, and step no optimizer: saliency by `backward`."""
     for function in script.find(ast.FunctionDef):
-        if _eval_calls(script, function) and trains(script, function) and not _steps(script, function):
+        if not _eval_calls(script, function) or not trains(script, function) or _steps(script, function):
+            continue
+        if _called_unknown(script, function) is not None or any(True for _ in forward_calls(script, function)):
             yield function
 
 

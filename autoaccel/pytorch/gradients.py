@@ -107,9 +107,11 @@ def asks(script: Script, call: ast.Call) -> bool:
     """Whether a call trains or needs a graph."""
     if is_backward(script, call) or is_optimizer_step(script, call) or script.qualname(call.func) in _GRAD_ASKED:
         return True
-    if isinstance(call.func, ast.Attribute) and call.func.attr in _GRAD_METHODS:
-        return True
     match call:
+        case ast.Call(func=ast.Attribute(attr="requires_grad_"), args=[ast.Constant(value=False)], keywords=[]):
+            return False
+        case ast.Call(func=ast.Attribute(attr=name)) if name in _GRAD_METHODS:
+            return True
         case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str() as name), *_]):
             return name in ("backward", "grad") or name in _GRAD_METHODS
         case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Constant(value="requires_grad"), value]):

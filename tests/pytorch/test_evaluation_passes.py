@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoaccel.analysis import load
-from autoaccel.pytorch.evaluation_passes import evaluations
+from autoaccel.pytorch.evaluation_passes import evaluations, evaluations_with_backward
 
 HEAD = """\
 import torch
@@ -104,3 +104,18 @@ def passes(text: str) -> list[tuple[int, str]]:
 )
 def test_passes(text: str, expected: list[tuple[int, str]]) -> None:
     assert passes(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param("model.eval()\n    model(x).sum().backward()", True, id="saliency"),
+        pytest.param("net.eval()\n    net(x).sum().backward()", True, id="of what may be a model"),
+        pytest.param("self.kept = deepcopy(model).eval()\n    x.requires_grad_()", False, id="runs no model"),
+        pytest.param("model.eval()\n    model(x).sum().backward()\n    optimizer.step()", False, id="trains"),
+        pytest.param("model.eval()\n    x.requires_grad_(False)\n    model(x)", False, id="needs none"),
+    ],
+)
+def test_evaluations_with_backward(body: str, expected: bool) -> None:
+    script = load(HEAD + f"def look(self, net, x):\n    {body}\n")
+    assert bool(list(evaluations_with_backward(script))) is expected
