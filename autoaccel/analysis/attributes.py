@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.abstract_values import ClassRef
 
+_OF_ANY_CLASS = (Kind.UNKNOWN, Kind.DATASET)  # `loader.dataset`
+
 
 class Stored(NamedTuple):
     """A store to an attribute: the expression of whose parts `path` it takes; None where anything may be stored."""
@@ -61,7 +63,7 @@ def stores(ref: ClassRef, name: str) -> Iterator[Stored]:
         for stored in stored_as(script, name):
             if stored.receiver is None:
                 continue
-            if _is_instance(script, stored.receiver, ref, unknown=stored.how not in ("computed", "namespace")):
+            if may_be_instance(script, stored.receiver, ref, unknown=stored.how not in ("computed", "namespace")):
                 yield stored
 
 
@@ -105,13 +107,13 @@ def _stored_by_calls(script: Script) -> tuple[tuple[object, Stored], ...]:
     return tuple(found)
 
 
-def _is_instance(script: Script, receiver: ast.expr, ref: ClassRef, *, unknown: bool) -> bool:
+def may_be_instance(script: Script, receiver: ast.expr, ref: ClassRef, *, unknown: bool = True) -> bool:
     """Whether an object may be an instance of a class; what is not known is one if `unknown` says so."""
     owner = _method_class(script, receiver)
     if owner is not None:
         return _are_related(ref, script.class_ref(owner))
     return any(
-        unknown and value.kind is Kind.UNKNOWN if value.cls is None else _are_related(ref, value.cls)
+        unknown and value.kind in _OF_ANY_CLASS if value.cls is None else _are_related(ref, value.cls)
         for value in script.inference.possible(receiver)
     )
 

@@ -74,7 +74,7 @@ def lookups(other: Script, script: Script, function: ast.AST, names: tuple[str, 
             continue  # no object has it
         if not any(_may_be(other, key, name) for name in wanted):
             continue
-        if not (_runs(part, wanted) or _may_be_called(other, part) or _gives_all(other, part)):
+        if not (_runs(part, wanted) or may_be_called(other, part) or _gives_all(other, part)):
             continue
         if _is_called_by_name(other, part, wanted):
             continue  # one of those that are looked at
@@ -103,7 +103,7 @@ def _is_kept(script: Script, table: ast.expr, depth: int = TABLES) -> bool:
     match around:
         case ast.Subscript(value=value, ctx=context) if value is table:
             told = isinstance(context, ast.Load) and not isinstance(around.slice, ast.Constant)
-            return depth < TABLES and told and _may_be_called(script, around)
+            return depth < TABLES and told and may_be_called(script, around)
         case ast.Attribute(attr="items" | "values"):
             call = script.parent(around)
             return not isinstance(call, ast.Call) or _are_kept(script, call)
@@ -130,7 +130,7 @@ def _are_kept(script: Script, pairs: ast.Call) -> bool:
     elements = loop.target.elts if isinstance(loop.target, ast.Tuple) else [loop.target]
     values = [each for each in elements[-1:] if isinstance(each, ast.Name)]
     uses = (use for each in values for made in script.definitions(each) for use in script.uses(made))
-    return not values or any(_may_be_called(script, use, deep=False) for use in uses)
+    return not values or any(may_be_called(script, use, deep=False) for use in uses)
 
 
 def _runs(part: ast.expr, wanted: set[str]) -> bool:
@@ -246,7 +246,7 @@ def _texts(definition: Definition) -> list[ast.expr | None]:
     return [None]
 
 
-def _may_be_called(script: Script, part: ast.expr, deep: bool = True) -> bool:
+def may_be_called(script: Script, part: ast.expr, deep: bool = True) -> bool:
     """Whether what is read may be called, here or by whoever gets it."""
     around = script.parent(part)
     match around:
@@ -261,13 +261,24 @@ def _may_be_called(script: Script, part: ast.expr, deep: bool = True) -> bool:
             return name.startswith("__")
         case ast.Assign(targets=[ast.Name() as target]) if deep:
             uses = [use for definition in script.definitions(target) for use in script.uses(definition)]
-            return any(_may_be_called(script, use, deep=False) for use in uses)
+            return any(may_be_called(script, use, deep=False) for use in uses)
         case ast.For() | ast.comprehension() | ast.If() | ast.While() | ast.Assert() | ast.Expr() | ast.Subscript():
             return False
         case ast.FormattedValue() | ast.Compare() | ast.BinOp() | ast.UnaryOp() | ast.AugAssign():
             return False
         case _:
             return True
+
+
+def calls_of(script: Script, function: ast.expr) -> Iterator[ast.Call | None]:
+    """The calls of a function that is read without being called, where they are seen: of the name that it gets; None
+    for whatever else becomes of it."""
+    match script.parent(function):
+        case ast.Assign(targets=[ast.Name() as target]):
+            for each in script.definitions(target):
+                yield from (script.call_of(use) for use in script.uses(each) if may_be_called(script, use))
+        case _ if may_be_called(script, function):
+            yield None
 
 
 def _may_hold(other: Script, value: Value, script: Script, owner: ast.ClassDef | None, names: set[str]) -> bool:
@@ -281,6 +292,8 @@ def _may_hold(other: Script, value: Value, script: Script, owner: ast.ClassDef |
             if _may_have(value.script, name)
             for each in value.script.inference.exported(name)
         )
+    if value.kind is Kind.DATASET and value.cls is None:
+        return owner is not None  # of a loader
     if value.kind is Kind.UNKNOWN:
         return owner is not None or MODULES_AT_RUN_TIME.search(other.text) is not None
     if owner is None or value.cls is None:

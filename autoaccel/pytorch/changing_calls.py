@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from autoaccel.analysis import name_lookups
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.query import once, once_all
 from autoaccel.library_models.in_place_operations import (
     HANDING_ON,
@@ -127,6 +129,39 @@ def bound_methods(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
                 yield owner, call
             case [owner, _, *_] if script.values(owner).kinds & {Kind.TENSOR, Kind.ARRAY, Kind.BATCH}:
                 yield from ((owner, place) for place in (call, *_unknown_calls(script)))
+
+
+@once_all
+def held_methods(script: Script) -> Iterator[tuple[ast.expr, ast.AST | None]]:
+    """What methods and functions may change that are kept to be called later, `callback(rows.append)`, and the calls;
+    None where whoever has got one may call it at any time."""
+    for read in script.find(ast.Attribute):
+        if changes_owner(read.attr) and isinstance(read.ctx, ast.Load) and script.call_of(read) is None:
+            yield from ((read.value, place) for place in name_lookups.calls_of(script, read))
+    for call in script.syntax_index.calls_named("getattr"):
+        match call.args:
+            case [owner, ast.Constant(value=str() as name), *_] if not changes_owner(name):
+                pass
+            case [owner, _, *_] if script.call_of(call) is None:
+                yield from ((owner, place) for place in name_lookups.calls_of(script, call))
+    for call in script.calls("functools.partial"):
+        if call.args and isinstance(call.args[0], ast.Name | ast.Attribute):
+            places = [*name_lookups.calls_of(script, call)]
+            yield from ((owner, place) for owner in _bound_by(script, call) for place in places)
+
+
+def _bound_by(script: Script, partial: ast.Call) -> Iterator[ast.expr]:
+    """What the function of a `partial` changes among the arguments that it is given there; those of the project's own
+    functions are found where they are mentioned."""
+    function = partial.args[0]
+    later = ast.Call(func=function, args=partial.args[1:], keywords=partial.keywords)
+    if isinstance(function, ast.Attribute) and changes_owner(function.attr):
+        yield from later.args[:1]  # `list.append`
+    if is_library(script, later):
+        yield from changed_by_library(script, later)
+        yield from given_values(later) if is_unseen(script, later) else ()
+    elif Kind.UNKNOWN in script.values(function).kinds:
+        yield from given_values(later)
 
 
 @once

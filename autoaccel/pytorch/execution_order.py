@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from autoaccel.analysis import name_lookups
+from autoaccel.analysis import attributes, name_lookups
 from autoaccel.analysis.classes import derived_classes, external_lineage, lineage
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
@@ -47,12 +47,11 @@ def runs_within(
         if function not in makes_batches:
             if _files_naming(file, function).missing is not None:
                 return True
-            mentions = list(_mentions(file, function))
-            pending.extend(_looked_up(file, function))
+            mentions, calls = _handed_over(file, function)
             unseen = _is_implicit(function) or (not callers and _is_called_unseen(file, function))
             if (mentions or unseen) and function not in around:
                 return True
-            pending.extend(mentions)
+            pending.extend((*mentions, *calls))
         if any(file.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
             readers = [_reader(other, call) for other, call in callers]
             if any(reader is None or reader in extents for reader in readers):
@@ -86,9 +85,11 @@ def runs_after(file: Script, node: ast.AST, script: Script, call: ast.Call) -> b
                 return True
             if not callers and _is_called_unseen(file, function):
                 return True
-            if any(True for _ in _mentions(file, function)):
+            mentions, calls = _handed_over(file, function)
+            if mentions:
                 return True
-            pending.extend((*callers, *_called_by_name(file, function), *_looked_up(file, function)))
+            pending.extend(calls)
+            pending.extend((*callers, *_called_by_name(file, function)))
     return False
 
 
@@ -197,7 +198,7 @@ def _called_by_name(file: Script, function: Function) -> Iterator[ScriptNode]:
                 yield other, call
 
 
-def _looked_up(file: Script, function: Function) -> Iterator[ScriptNode]:
+def _looked_up(file: Script, function: Function) -> Iterator[tuple[Script, ast.expr]]:
     """Where a name is computed that a function may be called by: `getattr(callback, hook)(loss)`."""
     name: str = getattr(function, "name", "")
     for other in _files_naming(file, function) if name else ():
@@ -225,6 +226,30 @@ def _is_property(function: Function) -> bool:
     """Whether a method runs where an attribute is read or assigned to."""
     decorators = [] if isinstance(function, ast.Lambda) else function.decorator_list
     return any(last_name(each) in PROPERTIES | {"setter", "deleter"} for each in decorators)
+
+
+def _handed_over(file: Script, function: Function) -> tuple[list[ScriptNode], list[ScriptNode]]:
+    """Where a function is, or may be, read without being called, so that whoever gets it may call it; and where it may
+    be called under another name."""
+    looked_up = list(_looked_up(file, function))
+    mentions, calls = list(_mentions(file, function)), list[ScriptNode](looked_up)
+    for other, part in (*_mentions_by_name(file, function), *looked_up):
+        for call in name_lookups.calls_of(other, part) if other.call_of(part) is None else ():
+            (mentions if call is None else calls).append((other, call or part))
+    return mentions, calls
+
+
+def _mentions_by_name(file: Script, function: Function) -> Iterator[tuple[Script, ast.expr]]:
+    """Where a method may be read, to go by its name: `loader.dataset.widen` of who knows what."""
+    name, cls = getattr(function, "name", None), file.parent(function)
+    if name is None or not isinstance(cls, ast.ClassDef) or _is_property(function):
+        return
+    ref = file.class_ref(cls)
+    for other in _files_naming(file, function):
+        for read in other.syntax_index.mentions(name):
+            if isinstance(read, ast.Attribute) and isinstance(read.ctx, ast.Load) and other.call_of(read) is None:
+                if Kind.UNKNOWN in other.values(read).kinds and attributes.may_be_instance(other, read.value, ref):
+                    yield other, read
 
 
 def _mentions(file: Script, function: Function) -> Iterator[ScriptNode]:

@@ -24,6 +24,7 @@ from autoaccel.pytorch.changing_calls import (
     changed_by_library,
     changes_owner,
     drawn_from,
+    held_methods,
     is_library,
     is_unknown,
     is_unseen,
@@ -57,6 +58,15 @@ class LoaderState:
     def changes(self) -> tuple[ScriptNode, ...]:
         """The statements and expressions that change one of these inputs."""
         return tuple(changes(self.inputs, self.script.project.related(self.script)))
+
+    @cached_property
+    def changed_any_time(self) -> bool:
+        """Whether something is handed on that changes one of these inputs when it is called."""
+        return any(
+            place is None and self.inputs.touched(file, owner)
+            for file in self.script.project.related(self.script)
+            for owner, place in held_methods(file)
+        )
 
     @cached_property
     def keeper(self) -> str | None:
@@ -93,13 +103,12 @@ class LoaderState:
                 return "a batch that nobody asked for would change its generator"
             if (carrier := here.carrier) is not None:
                 return f"`{carrier}` keeps something between samples, and a batch that nobody asked for would change it"
-        for file, node in self.changes:
-            if self._runs_beside_any(draws, file, node):
-                return "its dataset, order or collation is changed while it is read"
-        for file, node in self.readings:
-            if self._runs_beside_any(draws, file, node) or any(_may_be_left(*draw) for draw in draws):
-                return "what making a batch changes is read beside it"
         beside = partial(self._runs_beside_any, draws)
+        if self.changed_any_time or any(beside(*place) for place in self.changes):
+            return "its dataset, order or collation is changed while it is read"
+        for place in self.readings:
+            if beside(*place) or any(_may_be_left(*draw) for draw in draws):
+                return "what making a batch changes is read beside it"
         return self.resources.problem(beside, in_workers=in_workers)
 
     @cached_property
@@ -161,7 +170,7 @@ class LoaderState:
 
     def changed_after(self, script: Script, call: ast.Call, *, seeded: bool = False) -> bool:
         """Whether anything is changed once the loader was made; `seeded` but for what samples draw from."""
-        return any(
+        return self.changed_any_time or any(
             ((file is script and file.function(node) is file.function(call)) or not self._is_local_binding(file, node))
             and runs_after(file, node, script, call)
             for file, node in (*self.changes, *self.resources.environment_changes)
@@ -241,6 +250,8 @@ def _drawn_by_next(script: Script, kept: KeptIterator, loader: ast.expr) -> str 
             return "a batch that nobody asked for would change its generator"
         if (carrier := loader_state(file, made, in_workers=True).carrier) is not None:
             return f"`{carrier}` keeps something between samples, and a batch that nobody asked for would change it"
+        if state.changed_any_time:
+            return changed
         for where, node in (*state.changes, *state.readings):
             if where.function(node) not in state.inputs.code and runs_after(where, node, file, call):
                 return changed
@@ -312,6 +323,9 @@ def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Scrip
         for owner, node in bound_methods(file):
             if inputs.touched(file, owner):
                 yield file, node
+        for owner, call in held_methods(file):
+            if call is not None and inputs.touched(file, owner):
+                yield file, call
     for (scope, name), file in inputs.names.items():
         for each in file.reaching_definitions.scopes[scope].definitions.get(name, ()):
             if each.how not in ("import", "def", "class", "param"):

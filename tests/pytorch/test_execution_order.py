@@ -48,6 +48,67 @@ WITHIN = {
         "class A:\n    def f(self):\n        here()\ndef fit(a):\n    for x in loader:\n        a.f()",
         True,
     ),
+    "a method of something unknown that is handed over": (
+        "class A:\n    def f(self):\n        here()\ndef fit(a):\n    use(a.f)\n    for x in loader:\n        pass",
+        True,
+    ),
+    "a method of a loader's dataset that is handed over": (
+        (
+            "class A(Dataset):\n    def f(self):\n        here()\ndata = DataLoader(A())\n"
+            "use(data.dataset.f)\nfor x in loader:\n    pass"
+        ),
+        True,
+    ),
+    "another method that is handed over": (
+        "class A:\n    def f(self):\n        here()\ndef fit(a):\n    use(a.g)\n    for x in loader:\n        pass",
+        False,
+    ),
+    "a method of its name of another class that is handed over": (
+        (
+            "class A:\n    def f(self):\n        here()\nclass B:\n    def f(self):\n        pass\n"
+            "use(B().f)\nfor x in loader:\n    pass"
+        ),
+        False,
+    ),
+    "an attribute of its name that is only asked": (
+        (
+            "class A:\n    def f(self):\n        here()\ndef fit(a):\n    if a.f:\n        pass\n"
+            "    for x in loader:\n        pass"
+        ),
+        False,
+    ),
+    "a method of something unknown, by another name below it": (
+        (
+            "class A:\n    def f(self):\n        here()\ndef fit(a):\n    g = a.f\n    for x in loader:\n        pass\n"
+            "    g()"
+        ),
+        False,
+    ),
+    "a method of something unknown, by another name": (
+        "class A:\n    def f(self):\n        here()\ndef fit(a):\n    g = a.f\n    for x in loader:\n        g()",
+        True,
+    ),
+    "a method that is looked up and called below it": (
+        (
+            "class A:\n    def f(self):\n        here()\ndef fit(a, n):\n    g = getattr(a, n)\n"
+            "    for x in loader:\n        pass\n    g()"
+        ),
+        False,
+    ),
+    "a method that is looked up and called by another name": (
+        (
+            "class A:\n    def f(self):\n        here()\ndef fit(a, n):\n    g = getattr(a, n)\n"
+            "    for x in loader:\n        g()"
+        ),
+        True,
+    ),
+    "a method that is looked up and handed over": (
+        (
+            "class A:\n    def f(self):\n        here()\ndef fit(a):\n    use(getattr(a, 'f'))\n"
+            "    for x in loader:\n        pass"
+        ),
+        True,
+    ),
     "another method of something unknown": (
         "class A:\n    def f(self):\n        here()\ndef fit(a):\n    for x in loader:\n        a.g()",
         False,
@@ -172,7 +233,7 @@ def files(folder: Path, **texts: str) -> dict[str, Script]:
 @pytest.mark.parametrize("case", WITHIN)
 def test_runs_within(case: str) -> None:
     text, expected = WITHIN[case]
-    script = load(f"import logging\nfrom torch import nn\nfrom torch.utils.data import Dataset\n{text}\n")
+    script = load(f"import logging\nfrom torch import nn\nfrom torch.utils.data import DataLoader, Dataset\n{text}\n")
     assert runs_within(script, place(script), script, loop(script)) is expected
 
 

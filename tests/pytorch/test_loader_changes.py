@@ -160,6 +160,23 @@ def test_only_read(body: str) -> None:
         ("def steps():\n    data.widen()\n    yield 1\nfor _ in steps():\n    break", "pass", False),
         ("def f(d):\n    d.width = 3", "f(data)", True),
         ("def f(d):\n    d.width = 3", "f(Base())", False),
+        ("use(data.widen)", "pass", True),
+        ("use(loader.dataset.widen)", "pass", True),
+        ("use(weights.fill_)", "pass", True),
+        ("rows = [1]\nlater = Data(rows)\nuse(loader.dataset.x.__setitem__)", "pass", True),
+        ("add = weights.__setitem__", "add(0, 1)", True),
+        ("add = weights.__setitem__\nadd(0, 1)", "pass", False),
+        ("from functools import partial\nuse(partial(setattr, data, 'width'))", "pass", True),
+        ("from functools import partial\nuse(partial(torch.add, weights, out=weights))", "pass", True),
+        ("from functools import partial\nuse(partial(unseen, data.x))", "pass", True),
+        (
+            "from functools import partial\nuse(partial(print, data.x), partial(Data, data.x), losses.append)",
+            "pass",
+            False,
+        ),
+        ("use(data.describe, data.x.clone, weights.sum)", "pass", False),
+        ("use(getattr(weights, 'clone'))", "pass", False),
+        ("use(getattr(weights, 'zero_'))", "pass", True),
     ],
 )
 def test_when_it_is_changed(before: str, body: str, changes: bool) -> None:
