@@ -89,7 +89,7 @@ class LoaderState:
     def resources(self) -> SharedResources:
         """What samples use of what the whole process has."""
         scripts = self.script.project.related(self.script)
-        return SharedResources(self.inputs.code, frozenset(self.inputs.own), scripts)
+        return SharedResources(self.inputs.code, frozenset(self.inputs.own), scripts, self.inputs.possible_code)
 
     def problem(self, draws: Sequence[ScriptNode], *, in_workers: bool = False) -> str | None:
         """Why batches cannot be made anywhere else, or any sooner, than where loops (or other `draws`) ask for them."""

@@ -20,11 +20,13 @@ from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import is_constant, last_name
 from autoaccel.library_models.python_names import CONTAINER_CHANGES, TEXT_RUNNERS
+from autoaccel.pytorch.changing_calls import changed_by_library, is_library, is_unknown, is_unseen
 from autoaccel.pytorch.file_calls import FileContent, FileUse, file_read, file_written
 from autoaccel.pytorch.path_texts import ANYTHING, Texts, inside, path_texts
 
 _ENVIRONMENT = frozenset({"os.environ", "os.environb"})
 _ASKED = frozenset({"os.getenv", "os.getenvb"})
+_EXPANDING = "os.path.expandvars"
 _MAPPING_CHANGES = CONTAINER_CHANGES | {"__setitem__", "__delitem__", "__ior__"}
 _DEFAULTS = tuple(f"torch.set_default_{what}" for what in ("dtype", "device", "tensor_type"))
 _LOGGING = frozenset("debug info warning error exception critical log".split())
@@ -42,6 +44,8 @@ class SharedResources:
     own: frozenset[str]
     """The attributes that its methods read of their own object."""
     scripts: tuple[Script, ...]
+    possible_code: dict[ast.AST, Script]
+    """The code that may make batches, where it is not known what makes them."""
 
     def problem(self, runs_beside: Callable[[Script, ast.AST], bool], *, in_workers: bool) -> str | None:
         """Why batches cannot be made at another time than they are asked for, or elsewhere."""
@@ -110,13 +114,13 @@ class SharedResources:
         """Where environment variables are set that samples read."""
         if not any("environ" in file.text for file in self.scripts):
             return ()
-        read = {key for function, file in self.code.items() for key in _variables(file, function)}
+        code = self.code | self.possible_code
+        read = {key for function, file in code.items() for key in _variables(file, function)}
         if not read:
             return ()
         return tuple(
             (file, node)
             for file in self.scripts
-            if "environ" in file.text
             for node, key in _set_variables(file)
             if key is None or None in read or key in read
         )
@@ -213,6 +217,8 @@ def _variables(file: Script, function: ast.AST) -> Iterator[str | None]:
             if name in _ASKED:
                 call = file.call_of(node)
                 yield _text(call.args[0]) if call is not None and call.args else None
+            elif name == _EXPANDING:
+                yield None
             elif name in _ENVIRONMENT or (isinstance(node, ast.Name) and _is_environment(file, node)):
                 match file.parent(node):
                     case ast.Subscript(slice=key):
@@ -242,6 +248,15 @@ def _set_variables(file: Script) -> Iterator[tuple[ast.AST, str | None]]:
                 if not names:
                     keyword = file.parent(each)
                     yield call, keyword.arg if isinstance(keyword, ast.keyword) else None
+    yield from ((target, None) for target in file.syntax_index.stored("environ"))
+    for call in file.find(ast.Call):
+        given = given_values(call) if _is_out_of_sight(file, call) else changed_by_library(file, call)
+        if any(_is_environment(file, each) for each in given):
+            yield call, None
+
+
+def _is_out_of_sight(file: Script, call: ast.Call) -> bool:
+    return is_unseen(file, call) if is_library(file, call) else is_unknown(file, call)
 
 
 def _is_environment(file: Script, expression: ast.expr) -> bool:
