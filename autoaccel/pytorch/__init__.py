@@ -37,6 +37,7 @@ Data:
     loader_calls         `DataLoader(…)`: arguments, who iterates it and how often
     loader_inputs        what the batches of a loader are made from
     changing_calls       calls and assignments that may change an object
+    container_insertions  what is put into objects that are there already
     order_generators     whether the order of samples is drawn from a generator of its own
     loader_changes       where a program changes that, and when
     shared_resources     files, environment variables and printed lines that samples share with the loop

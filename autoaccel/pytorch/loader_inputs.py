@@ -17,10 +17,12 @@ from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.dataflow.call_arguments import fits, given_values
 from autoaccel.dataflow.definitions import Definition, ElementPath
 from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.dataflow.value_parts import part
 from autoaccel.library_models.tensor_operations import LOSSES, METHODS, PRODUCTS
 from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
 from autoaccel.pytorch import datasets
+from autoaccel.pytorch.container_insertions import insertions
 from autoaccel.pytorch.loader_calls import LoaderCall
 from autoaccel.pytorch.parameter_holders import has_parameters
 
@@ -34,6 +36,7 @@ _PLAIN = frozenset(
 )
 _MEMORY = frozenset({Kind.TENSOR, Kind.ARRAY})
 _IMMUTABLE = frozenset({Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE})
+_CODE = frozenset({Kind.FUNCTION, Kind.CLASS, Kind.MODULE, Kind.PARAMETER, Kind.LOSS_FUNCTION})
 _OF_TENSORS = frozenset("data grad T shape weight bias".split())
 _SHARES = frozenset(
     """torch.as_tensor torch.asarray torch.from_numpy torch.from_dlpack numpy.asarray numpy.ascontiguousarray
@@ -93,8 +96,11 @@ class LoaderInputs:
         self._handed: set[ast.expr] = set()
         self._functions: list[tuple[Script, ast.AST, bool]] = []
         self._running = _running(script, made.call)
+        self._of_steps: list[tuple[Script, ast.expr]] = []
+        self._put_in: set[ast.expr] = set()
         self._pending = [(script, made.settings[part], _WHOLE) for part in parts if part in made.settings]
-        while self._pending or self._functions:
+        related = script.project.related(script)
+        while self._pending or self._functions or self._take_insertions(related):
             while self._functions:
                 self._run(*self._functions.pop())
             if self._pending:
@@ -106,6 +112,12 @@ class LoaderInputs:
         if function not in self.code and (surely or function not in self.possible_code):
             (self.code if surely else self.possible_code)[function] = file
             self._functions.append((file, function, surely))
+
+    def _enter_any(self, file: Script, call: ast.Call | None = None) -> None:
+        """What a callable that is not known may be, as far as it can be called as it is."""
+        for other, callee in callables(file):
+            if callee not in self._running and (call is None or _may_take(other, callee, call)):
+                self._enter(other, callee, surely=False)
 
     def _run(self, file: Script, function: ast.AST, surely: bool) -> None:
         """Everything that a piece of code which makes batches mentions."""
@@ -131,9 +143,8 @@ class LoaderInputs:
             for other, callee in file.callees(call):
                 self._enter(other, callee, surely=surely)
             if _calls_what_it_holds(file, call, own):
-                for other, callee in callables(file):  # a transform that comes through `**options`
-                    if callee not in self._running and _may_take(other, callee, call):
-                        self._enter(other, callee, surely=False)
+                self._enter_any(file, call)  # a transform that comes through `**options`
+            self._of_steps += ((file, each) for each in _containers_of(file, call.func))
         for inner in file.within(function, ast.Lambda):
             self._enter(file, inner, surely=surely)
 
@@ -217,6 +228,36 @@ class LoaderInputs:
             self._pending.extend((file, each, ()) for each in arguments)
             if isinstance(call.func, ast.Attribute) and file.qualname(call.func) is None:
                 self._pending.append((file, call.func.value, ()))
+
+    def _take_insertions(self, scripts: tuple[Script, ...]) -> bool:
+        """Take what is put into the inputs once they are made: a function into a list of transforms, an object, a
+        model. Data make no batches of their own."""
+        before = len(self._put_in)
+        for file in scripts:
+            for owner, attr, given in insertions(file):
+                if given in self._put_in or not self._takes(file, owner, attr):
+                    continue
+                self._put_in.add(given)
+                if _is_code(file, given):
+                    self._pending.append((file, given, _WHOLE))
+                elif Kind.UNKNOWN in file.values(given).kinds and self._calls_elements(file, owner):
+                    self._enter_any(file)
+        return len(self._put_in) > before
+
+    def _takes(self, file: Script, owner: ast.expr, attr: str | None) -> bool:
+        if attr is not None:
+            return self.is_own(file, owner, attr) or (self.includes(file, owner) and self.reads(file, owner, attr))
+        if isinstance(owner, ast.Name) and isinstance(owner.ctx, ast.Store):
+            return self.extends(file, owner)
+        return self.touched(file, owner)
+
+    def _calls_elements(self, file: Script, owner: ast.expr) -> bool:
+        """Whether the code that makes batches calls what a container holds, as far as names and values tell."""
+        nodes = {value.node for value in file.values(owner)} - {None}
+        return any(
+            last_name(each) == last_name(owner) or any(value.node in nodes for value in where.values(each))
+            for where, each in self._of_steps
+        )
 
     def _train(self, text: str) -> None:
         self.trained = min(filter(None, (self.trained, text)))
@@ -431,6 +472,31 @@ def _running(script: Script, call: ast.Call) -> frozenset[ast.AST]:
             found.add(function)
             places += [(file, function), *file.callers(function)]
     return frozenset(found)
+
+
+def _containers_of(file: Script, function: ast.expr) -> Iterator[ast.expr]:
+    """The container of which an element is called: `for step in self.steps: x = step(x)`, `self.steps[0](x)`."""
+    match function:
+        case ast.Subscript(value=owner):
+            yield owner
+        case ast.Name():
+            for each in file.definitions(function):
+                if each.how == "for" and each.value is not None:
+                    yield from given_values(each.value) if isinstance(each.value, ast.Call) else (each.value,)
+
+
+def _is_code(file: Script, expression: ast.expr) -> bool:
+    """Whether an expression is, or may be, a function, an object of the project, a model; a lambda under any name."""
+    places = [(file, expression)]
+    for where, each in places:
+        values = where.values(each)
+        if isinstance(each, ast.Lambda) or any(value.cls is not None or value.kind in _CODE for value in values):
+            return True
+        if isinstance(each, ast.Attribute) and any(map(has_parameters, where.values(each.value))):
+            return True
+        if isinstance(each, ast.Name) and Kind.UNKNOWN in values.kinds:
+            places.extend(place for place in bound_to(where, where.definitions(each)) if place not in places)
+    return False
 
 
 @once

@@ -143,6 +143,95 @@ def test_trained(text: str, trained: bool) -> None:
     assert (inputs(text)[1].trained is not None) is trained
 
 
+PUT_IN = """
+import operator
+class Chain:
+    def __init__(self, steps):
+        self.steps, self.table, self.last = list(steps), {}, None
+    def add(self, step):
+        self.steps.append(step)
+    def register(self, step):
+        self.steps.append(step)
+        return step
+    def __call__(self, x):
+        for step in self.steps:
+            x = step(x)
+        for step in self.table.values():
+            x = step(x)
+        return x
+class Ask:
+    def __init__(self, model):
+        self.model = model
+    def __call__(self, x):
+        return self.model(x)
+def plain(x):
+    return x
+chain, kept = Chain([plain]), []
+loader = DataLoader(Changed(rows, chain))
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "trained"),
+    [
+        ("chain.steps.append(lambda x: net(x))", True),
+        ("ask = lambda x: net(x)\nchain.steps.append(ask)", True),
+        ("chain.steps.append(Ask(net))", True),
+        ("chain.steps.append(net)", True),
+        ("chain.steps.append(net.weight)", True),
+        ("chain.add(lambda x: net(x))", True),
+        ("loader.dataset.change.steps.append(lambda x: net(x))", True),
+        ("loader.dataset.change.add(lambda x: net(x))", True),
+        ("chain.steps.insert(0, lambda x: net(x))", True),
+        ("chain.steps.extend([plain, lambda x: net(x)])", True),
+        ("chain.steps += [lambda x: net(x)]", True),
+        ("chain.steps[0] = lambda x: net(x)", True),
+        ("steps = chain.steps\nsteps += [lambda x: net(x)]", True),
+        ("chain.table.update(a=lambda x: net(x))", True),
+        ("chain.table.setdefault('a', lambda x: net(x))", True),
+        ("chain.steps = [lambda x: net(x)]", True),
+        ("loader.dataset.change = lambda x: net(x)", True),
+        ("setattr(loader.dataset, 'change', lambda x: net(x))", True),
+        ("operator.setitem(chain.steps, 0, lambda x: net(x))", True),
+        ("add = chain.steps.append\nadd(lambda x: net(x))", True),
+        ("def make():\n    def ask(x):\n        return net(x)\n    return ask\nchain.steps.append(make())", True),
+        ("@chain.register\ndef ask(x):\n    return net(x)", True),
+        ("@chain.register\ndef ask(x):\n    return x", False),
+        ("kept.append(lambda x: net(x))\nkept.append(net)", False),
+        ("chain.steps.append(plain)", False),
+        ("chain.steps.append(lambda x: x * 2)", False),
+        ("chain.last = net", False),
+        ("chain.table['a'] = 3", False),
+    ],
+)
+def test_put_in_once_it_was_made(text: str, trained: bool) -> None:
+    assert (inputs(PUT_IN + text)[1].trained is not None) is trained
+
+
+@pytest.mark.parametrize(
+    ("decorator", "may_run"), [("register('ask')", True), ("timed", False), ("torch.no_grad()", False)]
+)
+def test_functions_that_a_decorator_puts_into_a_table(decorator: str, may_run: bool) -> None:
+    text = f"""
+TABLE = {{}}
+def register(name):
+    def keep(f):
+        TABLE[name] = f
+        return f
+    return keep
+def timed(f):
+    def inner(*a):
+        return f(*a)
+    return inner
+@{decorator}
+def ask(x):
+    return net(x)
+def make(name):
+    return DataLoader(Changed(rows, TABLE[name]))
+"""
+    assert ("ask" in {getattr(each, "name", "") for each in inputs(text)[1].possible_code}) is may_run
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
