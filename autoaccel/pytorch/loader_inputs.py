@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from autoaccel.analysis.attributes import stores
 from autoaccel.analysis.call_sites import arguments_for, handed_out
 from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.analysis.script import Script
@@ -418,6 +419,8 @@ class LoaderInputs:
                     if self.is_own(where, inner, name):
                         return True
                     found = [(where, inner, name)]
+                    if Kind.UNKNOWN in where.values(each).kinds:
+                        found += [(other, value, attr) for other, value in _held_as(where, inner, name)]
                 case ast.Subscript(value=inner):
                     found = [(where, inner, attr)]
                 case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in _VIEWS:
@@ -558,6 +561,15 @@ def bound_to(file: Script, definitions: Iterable[Definition]) -> Iterator[tuple[
             yield from arguments_for(file, each.scope.node, each.name)
         elif each.value is not None and each.how in ("assign", "walrus", "with"):
             yield file, _element(each.value, each.path)
+
+
+def _held_as(file: Script, owner: ast.expr, attr: str) -> Iterator[tuple[Script, ast.expr]]:
+    """What an object of the project holds under an attribute, which it may share: `self.labels = dataset.labels`."""
+    for value in file.values(owner):
+        for ref in lineage(value.cls) if value.cls is not None else ():
+            for stored in stores(ref, attr):
+                if stored.value is not None:
+                    yield stored.script, _element(stored.value, stored.path)
 
 
 def _element(value: ast.expr, path: ElementPath) -> ast.expr:
