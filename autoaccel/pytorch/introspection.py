@@ -10,9 +10,11 @@ import ast
 import re
 from collections.abc import Collection
 
+from autoaccel.analysis.attributes import may_be_instance
 from autoaccel.analysis.name_lookups import MODULES_AT_RUN_TIME
+from autoaccel.analysis.namespaces import namespaces
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.abstract_values import ClassRef, Kind
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.python_names import TEXT_RUNNERS
 
@@ -25,6 +27,7 @@ _ANNOTATIONS = re.compile(r"\b(__annotations__|get_type_hints|get_annotations)\b
 _LOOKUPS = frozenset({"globals", "locals", *TEXT_RUNNERS})
 _FRAMES = re.compile(r"\b(f_globals|f_locals|currentframe|_getframe|sys\.modules)\b")
 _LISTING = ("vars", "dir", "getmembers")
+_SHOWING = ("dir", "getmembers", "save", "dump", "dumps")
 _MODULE_LOOKUPS = frozenset({"vars", "getmembers", *TEXT_RUNNERS})
 
 
@@ -124,6 +127,32 @@ def object_inspected(script: Script, variables: Collection[str]) -> str | None:
                 if _tells_apart(other, call):
                     return f"its class may be asked for in {line_of(script, other, call)}"
     return None
+
+
+def instances_listed(ref: ClassRef) -> bool:
+    """Whether an attribute that is added to the objects of a class shows: `vars(self).items()`, `torch.save(trainer)`.
+
+    Who only asks for one name, or adds some, shows none. Raises `Incomplete`."""
+    for other in ref.script.project.related(ref.script):
+        shown = [owner for table, owner in namespaces(other) if not _asks_by_name(other, table)]
+        for call in other.syntax_index.calls_named(*_SHOWING):
+            shown += call.args[:1]
+        if any(owner is not None and may_be_instance(other, owner, ref, unknown=False) for owner in shown):
+            return True
+    return False
+
+
+def _asks_by_name(script: Script, table: ast.expr) -> bool:
+    """`self.__dict__["step"]`, `vars(self).update(options)`"""
+    match script.parent(table):
+        case ast.Subscript(value=value):
+            return value is table
+        case ast.Attribute(attr=method):
+            return method in ("update", "get", "setdefault", "pop", "__setitem__")
+        case ast.Compare(ops=[ast.In() | ast.NotIn()]):
+            return True
+        case _:
+            return not isinstance(getattr(table, "ctx", ast.Load()), ast.Load)
 
 
 def attributes_listed(script: Script, kind: Kind) -> str | None:

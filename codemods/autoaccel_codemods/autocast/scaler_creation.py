@@ -11,6 +11,7 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import position, walk_scope
 from autoaccel.pytorch.device_expressions import precedes
+from autoaccel.pytorch.introspection import instances_listed
 from autoaccel.pytorch.training_steps import OptimizerStep, ScopeNode, TrainingStep
 from autoaccel_codemods.autocast import skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem
@@ -38,6 +39,12 @@ def scaler_creations(script: Script, step: TrainingStep) -> Iterator[ScalerCreat
     creation = None
     if scopes == {"attribute"}:
         creation = _beside_attributes(script, step, optimizers)
+        owner = script.enclosing_class(creation.statement) if creation is not None else None
+        if owner is not None and instances_listed(script.class_ref(owner)):
+            if not all(script.loops(each) for function in step.scopes for each in _sites(step, function)):
+                yield step.backwards[0].call, skip_reasons.ATTRIBUTES_LISTED
+                return
+            creation = None  # no attribute, which a checkpoint of `vars(self)` would have: one for each loop
     elif len(where) == 1 and scopes == {"scope"}:
         creation = _beside_definitions(script, step, optimizers)
     if creation is not None:
