@@ -155,24 +155,12 @@ def _names(module: Script, above: frozenset[Script]) -> tuple[tuple[Script, str]
         given = _names(source[0], above | {module})
         if given is None:
             return None
-        found |= {each: None for each in given if _is_taken(source[0], each[1])}
+        found |= {each: None for each in given if namespaces.taken_by_star(source[0], each[1])}
     return tuple(found)
 
 
 def _is_dunder(name: str) -> bool:
     return name.startswith("__") and name.endswith("__")
-
-
-def _is_taken(module: Script, name: str) -> bool:
-    """Whether `from module import *` may take a name: one that it lists, where its list is written down; one that is
-    public, where it has none."""
-    definitions = module.module_scope.definitions.get("__all__", ())
-    if not definitions:
-        return not name.startswith("_")
-    listed = definitions[0].value
-    if len(definitions) != 1 or not isinstance(listed, ast.List | ast.Tuple) or module.uses(definitions[0]):
-        return True
-    return any(not isinstance(each, ast.Constant) or each.value == name for each in listed.elts)
 
 
 # -- calls of what was looked up

@@ -159,3 +159,15 @@ def _updates(call: ast.Call, name: str) -> bool:
         if any(isinstance(key, ast.Constant) and key.value == name for key in argument.keys):
             return True
     return any(each.arg in (None, name) for each in call.keywords)
+
+
+def taken_by_star(module: Script, name: str) -> bool:
+    """Whether `from module import *` may take a name: one that it lists, where its list is written down; one that is
+    public, where it has none."""
+    definitions = module.module_scope.definitions.get("__all__", ())
+    if not definitions:
+        return not name.startswith("_")
+    listed = definitions[0].value
+    if len(definitions) != 1 or not isinstance(listed, ast.List | ast.Tuple) or module.uses(definitions[0]):
+        return True
+    return any(not isinstance(each, ast.Constant) or each.value == name for each in listed.elts)

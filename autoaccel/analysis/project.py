@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.files import Files
 from autoaccel.analysis.module_search import ImportTarget, name_in_library
+from autoaccel.analysis.namespaces import taken_by_star
 from autoaccel.analysis.project_index import KnownFiles
 from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.completeness import Answer, Incomplete
@@ -158,7 +159,8 @@ class Project:
                 continue
             self._opened_stars.add(source)
             try:
-                if name in source.module_scope.definitions or self.star_import(source, name) is not None:
+                known = name in source.module_scope.definitions or self.star_import(source, name) is not None
+                if known and taken_by_star(source, name):
                     return source, name
             finally:
                 self._opened_stars.discard(source)

@@ -194,13 +194,25 @@ STARS = {
     "of a library": ("from torch import *\n", "f", None),
     "no star": ("import a\n", "f", None),
     "of itself": ("from main import *\n", "f", None),
+    "what is listed": ("from c import *\n", "g", "c.py"),
+    "what is not listed": ("from c import *\n", "f", None),
+    "what is not listed by the last of two": ("from a import *\nfrom c import *\n", "f", "a.py"),
+    "what is private": ("from c import *\nfrom d import *\n", "_h", None),
+    "what a list that grows may hold": ("from e import *\n", "f", "e.py"),
 }
 
 
 @pytest.mark.parametrize("case", STARS)
 def test_what_a_star_brings(tmp_path: Path, case: str) -> None:
     text, name, expected = STARS[case]
-    files = {"a.py": "def f(): ...\nfrom b import *\n", "b.py": "from a import *\n", "main.py": text}
+    files = {
+        "a.py": "def f(): ...\nfrom b import *\n",
+        "b.py": "from a import *\n",
+        "c.py": "__all__ = ['g']\ndef f(): ...\ndef g(): ...\n",
+        "d.py": "def _h(): ...\n",
+        "e.py": "__all__ = ['g']\ndef f(): ...\n__all__ += ['f']\n",
+        "main.py": text,
+    }
     for file, content in files.items():
         (tmp_path / file).write_text(content)
     script = load(text, tmp_path / "main.py", Project([tmp_path / file for file in files]))
