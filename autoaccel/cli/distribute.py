@@ -28,7 +28,7 @@ NOTHING = "no model that it trains is in sight"
 @click.command(short_help="Let any number of processes train the same.")
 @click.argument("script", metavar="SCRIPT", type=FilledPath())
 @click.option("--diff", is_flag=True, help="Print the changes as a patch, change nothing; exit 1 if there are any.")
-@click.option("--shard", is_flag=True, help="Spread the parameters over the processes, too (not there yet).")
+@click.option("--shard", is_flag=True, help="Spread the parameters over the processes, too.")
 @settled(configuration_options, output_options)
 def distribute(
     script: Path, diff: bool, shard: bool, configure: Callable[..., Configuration], speaker: Terminal
@@ -39,12 +39,10 @@ def distribute(
     code is executed. Under one process the script stays what it was; under several it is
     `torchrun --nproc-per-node=8 SCRIPT`. Where it cannot be distributed nothing changes, and the exit status is 2.
     """
-    if shard:
-        raise click.UsageError("--shard is not there yet: parameters cannot be spread over processes; leave it out")
     if script == STDIN or not script.is_file():
         raise click.ClickException(f"{script}: no such file; a script on disk is needed")
     inputs.refuse_notebook(script)
-    configuration = configured(configure, script)
+    configuration = configured(configure, script, shard=shard)
     scripts = with_imports(script)
     files = [each.path for each in scripts if each.path is not None] or [script]
     run = Run(Mode(diff, False, False, None, False), configuration, speaker, None, common_base(files))
@@ -58,9 +56,10 @@ def distribute(
     return FAILED
 
 
-def configured(configure: Callable[..., Configuration], script: Path) -> Configuration:
-    """The rules of this command alone. Raises `click.UsageError` and `ConfigError`."""
-    rules = tuple(rule.code for rule in known_rules() if rule.command == _COMMAND)
+def configured(configure: Callable[..., Configuration], script: Path, *, shard: bool = False) -> Configuration:
+    """The rules of this command alone, or those of `--shard`. Raises `click.UsageError` and `ConfigError`."""
+    command = f"{_COMMAND} --shard" if shard else _COMMAND
+    rules = tuple(rule.code for rule in known_rules() if rule.command == command)
     return configure([script], overrides={"select": rules, "tier": "numerics"})
 
 

@@ -23,6 +23,7 @@ from tests.cli.conftest import FAST
 Run = Callable[..., Result]
 
 SHARE = Rule("AA890", "share-call", Tier.EQUIVALENT, (b"alone(", b"import"), on_request=True, command="distribute")
+SHARD = Rule("AA891", "shard-call", Tier.EQUIVALENT, (b"alone(",), on_request=True, command="distribute --shard")
 
 
 @SHARE.check
@@ -34,6 +35,14 @@ def _share(script: Script) -> Iterator[Finding | Skipped]:
                 yield SHARE.finding(call, "it trains alone", Replace(call.func, Code("shared")))
             else:
                 yield SHARE.skip(call, "it has no model")
+
+
+@SHARD.check
+def _shard(script: Script) -> Iterator[Finding | Skipped]:
+    """`alone(x)` becomes `sharded(x)`."""
+    for call in script.find(ast.Call):
+        if isinstance(call.func, ast.Name) and call.func.id == "alone" and call.args:
+            yield SHARD.finding(call, "it trains alone", Replace(call.func, Code("sharded")))
 
 
 FILES = {
@@ -53,14 +62,14 @@ SHARED = {"plain.py": b"x = shared(1)\ny = slow(2)\n", "of_two.py": b"import hel
 
 MATRIX = """
                    | distribute | distribute --diff | distribute --shard | verify --ranks 2,3
-plain.py           | 0 nothing  | 1 patch           | 2 nothing          | 0 report
+plain.py           | 0 nothing  | 1 patch           | 0 nothing          | 0 report
 declined.py        | 2 nothing  | 2 nothing         | 2 nothing          | 2 nothing
 unconcerned.py     | 2 nothing  | 2 nothing         | 2 nothing          | 2 nothing
-done.py            | 0 nothing  | 0 nothing         | 2 nothing          | 0 report
-differs.py         | 0 nothing  | 1 patch           | 2 nothing          | 1 report
-fails.py           | 0 nothing  | 1 patch           | 2 nothing          | 2 nothing
+done.py            | 0 nothing  | 0 nothing         | 0 nothing          | 0 report
+differs.py         | 0 nothing  | 1 patch           | 0 nothing          | 1 report
+fails.py           | 0 nothing  | 1 patch           | 0 nothing          | 2 nothing
 broken.py          | 2 nothing  | 2 nothing         | 2 nothing          | 2 nothing
-of_two.py          | 0 nothing  | 1 patch           | 2 nothing          | 0 report
+of_two.py          | 0 nothing  | 1 patch           | 0 nothing          | 0 report
 missing.py         | 2 nothing  | 2 nothing         | 2 nothing          | 2 nothing
 notes              | 2 nothing  | 2 nothing         | 2 nothing          | 2 nothing
 -                  | 2 nothing  | 2 nothing         | 2 nothing          | 2 nothing
@@ -72,7 +81,7 @@ plain.py --config selct=[] | 2 nothing | 2 nothing  | 2 nothing          | 2 not
 @pytest.fixture(autouse=True)
 def _files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     observing.install(monkeypatch)
-    monkeypatch.setattr(registry, "rules", lambda: (FAST, SHARE))
+    monkeypatch.setattr(registry, "rules", lambda: (FAST, SHARE, SHARD))
     for name, content in FILES.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content)
@@ -100,7 +109,7 @@ def test_how_it_ends(run: Run, folder: Path, row: str, column: str, status: int,
     written = [name for name, content in FILES.items() if (folder / name).read_bytes() != content]
     own = [row] if row in ("plain.py", "differs.py", "fails.py") else []
     expected = {"of_two.py": ["of_two.py", "helper.py"]}.get(row, own)
-    assert written == (expected if column == "distribute" else [])
+    assert written == (expected if column in ("distribute", "distribute --shard") else [])
 
 
 def test_only_rules_of_the_command_are_applied_whatever_is_configured(run: Run, folder: Path) -> None:
@@ -116,15 +125,17 @@ def test_what_is_imported_is_done_as_well(run: Run, folder: Path) -> None:
     assert "2 files rewritten" in result.stderr
 
 
+def test_parameters_are_spread_by_a_rule_of_their_own(run: Run, folder: Path) -> None:
+    assert run("distribute", "--shard", "plain.py").exit_code == 0
+    assert (folder / "plain.py").read_bytes() == b"x = sharded(1)\ny = slow(2)\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ("declined.py", "error: declined.py: not distributed: for the reasons above"),
         ("unconcerned.py", "error: unconcerned.py: not distributed: no model that it trains is in sight"),
-        (
-            "plain.py --shard",
-            "Error: --shard is not there yet: parameters cannot be spread over processes; leave it out",
-        ),
+        ("unconcerned.py --shard", "error: unconcerned.py: not distributed: no model that it trains is in sight"),
         ("missing.py", "error: missing.py: no such file; a script on disk is needed"),
     ],
 )

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch import distributed as dist
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
@@ -35,15 +36,20 @@ class TrainedObjects(Observer):
         self._optimizers: dict[int, Optimizer] = {}
         self._schedulers: list[LRScheduler] = []
         self._leaves: list[Tensor] = []
+        self._last: dict[str, Any] = {}
 
     def install(self, observation: Observation) -> None:
         self._events = observation.events
         self._hook_modules()
         self._hook_schedulers()
+        self._hook_leaving()
         observation.events.after_step.append(self._stepped)
         observation.events.before_backward.append(self._backward)
 
     def contribute(self) -> dict[str, Any]:
+        return self._last or self._record()
+
+    def _record(self) -> dict[str, Any]:
         for module in self._roots.values():
             self._names.give(module, type(module).__name__)
         for number, optimizer in enumerate(self._optimizers.values(), 1):
@@ -56,6 +62,17 @@ class TrainedObjects(Observer):
     def _hook_modules(self) -> None:
         for name in ("__init__", "__setstate__"):  # the second of copies, and of what was unpickled
             replacing(nn.Module, name)(self._note)
+
+    def _hook_leaving(self) -> None:
+        if not dist.is_available():
+            return
+
+        def leave(begin: Callable[..., None], *args: Any, **kwargs: Any) -> None:
+            if any(hasattr(each, "full_tensor") for module in self._roots.values() for *_, each in tensors(module)):
+                self._last = self._record()  # later nobody has the other ranks' parts
+            begin(*args, **kwargs)
+
+        replacing(dist, "destroy_process_group")(leave)
 
     def _note(self, begin: Callable[..., None], module: nn.Module, *args: Any, **kwargs: Any) -> None:
         begin(module, *args, **kwargs)
@@ -132,6 +149,8 @@ class TrainedObjects(Observer):
 def entry(name: str, kind: str, tensor: Tensor) -> Entry:
     """What is kept of a tensor. What cannot be read says so in its digest, which then is the same in every run."""
     dtype = str(tensor.dtype).removeprefix("torch.")
+    if hasattr(tensor, "full_tensor"):
+        tensor = tensor.full_tensor()  # spread over the ranks, which all come here
     if is_lazy(tensor) or tensor.is_meta:
         return Entry(name, kind, dtype, (), "without data", 0.0, ())
     norm: float = math.nan

@@ -10,6 +10,7 @@ Under one process every verb does nothing. The definition, what may differ and w
     random_draws        random numbers inside of a model, drawn for the global batch
     batch_norm          batch normalisation by the statistics of the global batch
     gradient_reduction  gradients averaged by torch's own reducer
+    sharding            parameters spread over the ranks by torch's own `fully_shard`
     process_group       joining, meeting and leaving, and what is said when a rank is lost
 """
 

@@ -58,6 +58,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         device_join         where ranks join, and the devices that they use
         early_draws         random numbers of before the join
         file_effects        what the first rank writes for all, or before the others
+        sharded_use         whether parameters can be spread, too (AA804)
         clock_conditions    conditions that the first rank decides for all
     """
     yield from findings(RULE, script, replicated=False)

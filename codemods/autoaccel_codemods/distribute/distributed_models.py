@@ -27,7 +27,7 @@ from autoaccel_codemods.compile.trained_models import (
     trained_models,
     training_forwards,
 )
-from autoaccel_codemods.distribute import clock_conditions, device_join, file_effects
+from autoaccel_codemods.distribute import clock_conditions, device_join, file_effects, sharded_use
 
 _VERB: Final = "distribute"
 _SEVERAL: Final = re.compile(
@@ -46,21 +46,24 @@ _COMPILES: Final = frozenset({"torch.compile", "torch.jit.script", "torch.jit.tr
 _RESUMED: Final = "torch.utils.checkpoint.checkpoint"
 
 
-def findings(rule: Rule, script: Script, *, replicated: bool) -> Iterator[Finding | Skipped]:
+def findings(rule: Rule, script: Script, *, replicated: bool, sharded: bool = False) -> Iterator[Finding | Skipped]:
     """What a rule says of a file: of one that makes models at the first of them, of others where their first edit is.
 
     Args:
         rule: AA801 for programs without `DataParallel`, AA802 for those with it.
         script: Any file of the program.
         replicated: Which of both it is.
+        sharded: Whether the parameters are spread over the ranks, too.
     """
     models = [each for each in trained_models(script) if not _is_distributed(script, each)]
     try:
         reason = _problem(script, models)
         is_replicated = data_parallel.replicated(script.project.related(script)) is not None
-        if is_replicated is not replicated:
+        if is_replicated is not replicated and not sharded:
             return
-        edits = list(_edits(script, models)) if reason is None else []
+        if reason is None and sharded:
+            reason = "`DataParallel` keeps whole parameters" if is_replicated else sharded_use.problem(script, models)
+        edits = list(_edits(script, models, sharded=sharded)) if reason is None else []
     except (DeclinedError, Incomplete) as problem:
         reason, edits = str(problem), []
     if reason is not None and models:
@@ -71,12 +74,12 @@ def findings(rule: Rule, script: Script, *, replicated: bool) -> Iterator[Findin
         yield rule.finding(at, message, *edits, *script.import_runtime)
 
 
-def _edits(script: Script, models: list[TrainedModel]) -> Iterator[Edit]:
+def _edits(script: Script, models: list[TrainedModel], *, sharded: bool) -> Iterator[Edit]:
     if not models and not _is_part(script):
         return
     yield from file_effects.edits(script)
     yield from clock_conditions.edits(script)
-    inserted = [InsertAfter(_end_of_setup(script, each), _call(script, each)) for each in models]
+    inserted = [InsertAfter(_end_of_setup(script, each), _call(script, each, sharded=sharded)) for each in models]
     yield from device_join.edits(script, models)
     yield from inserted
 
@@ -99,8 +102,9 @@ def _replicas(script: Script, outer: ast.AST) -> list[ast.Call]:
     return [call for call in script.within(outer, ast.Call) if script.qualname(call.func) == _DATA_PARALLEL]
 
 
-def _call(script: Script, model: TrainedModel) -> Code:
-    return Code(f"{script.accel}.{_VERB}({script.source(model.target)})")
+def _call(script: Script, model: TrainedModel, *, sharded: bool) -> Code:
+    options = ", shard=True" if sharded else ""
+    return Code(f"{script.accel}.{_VERB}({script.source(model.target)}{options})")
 
 
 def _place(edit: Edit) -> ast.AST | None:
