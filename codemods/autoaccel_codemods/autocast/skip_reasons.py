@@ -64,6 +64,9 @@ MODEL_MIXED_PRECISION: Final = "the model uses mixed precision already"
 MODEL_CONVERTS: Final = "the model converts with .{method}()"
 RUNNING_AVERAGES: Final = "the model keeps running averages by hand, which low precision would not keep"
 LOG_OF_COMPLEMENT: Final = "log(1 - p) of rounded probabilities is infinite"
+ROOT_OF_COMPLEMENT: Final = "sqrt(1 - x²) of a rounded x is wrong near 1"
+ANGLE: Final = "{name} of a rounded number is wrong near 1"
+DOUBLE_COUNTS: Final = "bincount adds weights of low precision up in float64"
 MODEL_BACKWARD: Final = "the model runs a backward pass itself"
 
 # -- What cannot be put into a region (`regions`)

@@ -123,9 +123,11 @@ def _kept(search: Search, low: Low, script: Script, read: ast.expr, part: ValueP
 
 def _called_outside(search: Search, script: Script, node: ast.AST) -> bool:
     function = script.function(node)
-    return function is not None and any(
-        call not in search.region and call not in search.reached for _, call in script.callers(function)
-    )
+    if function is None:
+        return False
+    callers = script.callers(function)
+    outside = (call for _, call in callers if call not in search.region and call not in search.reached)
+    return callers.missing is not None or any(outside)
 
 
 def put(search: Search, low: Low, container: ast.expr, index: ast.expr) -> None:

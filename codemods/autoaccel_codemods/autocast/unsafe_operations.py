@@ -10,7 +10,7 @@ from autoaccel.analysis.classes import external_lineage
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.bounds import CASTS
-from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.call_arguments import given_as, given_values
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_name, walk_scope
 from autoaccel.library_models import autocast_operations
@@ -34,7 +34,15 @@ _MIXED_DTYPES_RAISE = frozenset(
     "chain_matmul",
     "lerp_",
 }
+_LOWERED = frozenset().union(*autocast_operations.LOWER.values())
+_IN_PLACE = frozenset(f"{name}_" for name in _LOWERED)  # autocast leaves these as they are
+_ANGLES = frozenset("acos arccos asin arcsin atanh arctanh".split())
+_ROOTS = frozenset("sqrt rsqrt".split())
+_LOGS = frozenset("log log2 log10".split())
+_AT_LEAST = frozenset("clamp clamp_ clamp_min clamp_min_ clip clip_ maximum relu".split())
+_SQUARES = frozenset("pow square".split())
 _HALF_LIMIT = 65504.0
+_HALF_ROUNDS_TO_ZERO = 2.0**-25  # half of the smallest number above 0
 
 
 def in_code(code: list[ScriptNode], file: Script, report_at: ast.AST) -> Iterator[Problem]:
@@ -67,8 +75,14 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
         return skip_reasons.COMPUTED_WEIGHTS.format(name=name)
     if _is_running_statistic(function):
         return skip_reasons.RUNNING_AVERAGES
-    if _log_of_complement(script, node):
+    if name == "bincount" and _is_weighted(script, node):
+        return skip_reasons.DOUBLE_COUNTS
+    if (operand := _operand(script, node, _LOGS)) is not None and _complement(operand) is not None:
         return skip_reasons.LOG_OF_COMPLEMENT
+    if (operand := _operand(script, node, _ROOTS)) is not None and _is_square(_complement(operand)):
+        return skip_reasons.ROOT_OF_COMPLEMENT
+    if _operand(script, node, _ANGLES) is not None:
+        return skip_reasons.ANGLE.format(name=name)
     if not isinstance(function, ast.Attribute):
         return None
     if name == "apply" and is_custom_function(script, function):
@@ -155,7 +169,9 @@ _FULL = frozenset({"torch.float", "torch.float32", "torch.double", "torch.float6
 
 def _raises_on_mixed_dtypes(script: Script, call: ast.Call) -> bool:
     """`torch.dot(a, b)` and `a.dot(b)`; arrays have no such trouble."""
-    if last_name(call.func) not in _MIXED_DTYPES_RAISE:
+    name = last_name(call.func)
+    written_to = any(each.arg == "out" for each in call.keywords)
+    if name not in _MIXED_DTYPES_RAISE | _IN_PLACE and not (name in _LOWERED and written_to):
         return False
     if last_name(call.func) in _POSITIONS and all(_is_counted(script, operand) for operand in call.args):
         return False
@@ -170,14 +186,54 @@ def _is_counted(script: Script, operand: ast.expr) -> bool:
     return isinstance(operand, ast.Call) and script.qualname(operand.func) in _GIVEN
 
 
-def _log_of_complement(script: Script, call: ast.Call) -> bool:
-    """`torch.log(1 - p)`: in low precision p rounds to 1 much earlier."""
-    operand: ast.expr | None = None
-    if script.qualname(call.func) in ("torch.log", "torch.log2", "torch.log10") and call.args:
-        operand = call.args[0]
-    elif isinstance(call.func, ast.Attribute) and call.func.attr == "log" and not call.args:
-        operand = call.func.value
-    return isinstance(operand, ast.BinOp) and isinstance(operand.op, ast.Sub) and isinstance(operand.left, ast.Constant)
+def _is_weighted(script: Script, call: ast.Call) -> bool:
+    """`torch.bincount(x, w)`, `x.bincount(weights=w)`; NumPy has no low precision."""
+    qualified = script.qualname(call.func)
+    if qualified is not None and not qualified.startswith("torch."):
+        return False
+    return len(call.args) > (qualified is not None) or given_as(call, "weights") is not None
+
+
+def _operand(script: Script, call: ast.Call, names: frozenset[str]) -> ast.expr | None:
+    """What one of some functions of tensors is given: `torch.log(p)`, `p.log()`."""
+    if last_name(call.func) not in names:
+        return None
+    qualified = script.qualname(call.func)
+    if qualified is not None:
+        return call.args[0] if qualified.startswith("torch.") and call.args else None
+    if isinstance(call.func, ast.Attribute) and not call.args:
+        return call.func.value
+    return None
+
+
+def _complement(expression: ast.expr) -> ast.expr | None:
+    """What is taken from a number: p of `1 - p`, of `1 - p + eps` and of `(1 - p).clamp(min=0)`."""
+    match expression:
+        case ast.BinOp(left=ast.Constant(), op=ast.Sub(), right=right):
+            return right
+        case ast.BinOp(left=inner, op=ast.Add(), right=ast.Constant() | ast.Name() | ast.Attribute()):
+            return _complement(inner)
+        case ast.BinOp(left=ast.BinOp() as inner, op=ast.Sub()):
+            return _complement(inner)
+        case ast.Call(func=ast.Attribute(value=ast.BinOp() as inner, attr=attr)) if attr in _AT_LEAST:
+            return _complement(inner)
+        case ast.Call(args=[ast.BinOp() as inner, *_]) if last_name(expression.func) in _AT_LEAST:
+            return _complement(inner)
+        case _:
+            return None
+
+
+def _is_square(expression: ast.expr | None) -> bool:
+    """`x * x`, `x ** 2`, `x.pow(2)`."""
+    match expression:
+        case ast.BinOp(left=left, op=ast.Mult(), right=right):
+            return ast.dump(left) == ast.dump(right)
+        case ast.BinOp(op=ast.Pow()):
+            return True
+        case ast.Call():
+            return last_name(expression.func) in _SQUARES
+        case _:
+            return False
 
 
 def written_by_index(script: Script, index: ast.expr) -> bool:
@@ -211,15 +267,20 @@ def _computed_norm(script: Script, call: ast.Call) -> bool:
 
 
 def needs_range(code: list[ScriptNode]) -> bool:
-    """Whether code uses numbers that float16 cannot hold: `masked_fill(mask, -1e9)`, gram matrices of feature maps."""
+    """Whether code uses numbers that float16 cannot hold: `masked_fill(mask, -1e9)`, gram matrices of feature maps,
+    `log(p + 1e-8)`."""
     for script, node in code:
         for call in script.within(node, ast.Call):
             arguments = given_values(call)
             if last_name(call.func) in _FILLS and any(map(_large, arguments)):
                 return True
+            if last_name(call.func) in _AT_LEAST and any(map(_tiny, arguments)):
+                return True
             if last_name(call.func) in ("bmm", "mm", "matmul") and _gram(script, call):
                 return True
         for part in script.within(node, ast.BinOp):
+            if isinstance(part.op, ast.Add) and (_tiny(part.right) or _tiny(part.left)):
+                return True
             if isinstance(part.op, ast.MatMult) and _transposed(script, part.right, part.left):
                 return True
     return False
@@ -232,6 +293,10 @@ def _large(node: ast.expr) -> bool:
     if isinstance(node, ast.UnaryOp):
         node = node.operand
     return isinstance(node, ast.Constant) and isinstance(node.value, float | int) and abs(node.value) > _HALF_LIMIT
+
+
+def _tiny(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, float) and 0 < node.value <= _HALF_ROUNDS_TO_ZERO
 
 
 def _gram(script: Script, call: ast.Call) -> bool:
