@@ -214,7 +214,9 @@ def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
         if shares_generator(state.script):
             return "the generator of its order may be drawn from or asked beside it"
     if not complete:
-        calls = (call for call in script.find(ast.Call) if _hands_on(script, call))
+        calls = [call for call in script.find(ast.Call) if _hands_on(script, call)]
+        if any(_may_write_later(script, call) for call in calls):
+            return "its dataset or order may be changed while it is read"
         for node in (*(each for each in possible_changes(script) if _changes_by_name(script, each)), *calls):
             if runs_within(script, node, script, loop.node):
                 return "its dataset or order may be changed while it is read"
@@ -291,6 +293,21 @@ def _may_store(script: Script, call: ast.Call) -> bool:
         isinstance(part, ast.Attribute | ast.Subscript) and not isinstance(part.ctx, ast.Load)
         for file, callee in callees
         for part in file.within(callee, ast.AST)
+    )
+
+
+def _may_write_later(script: Script, call: ast.Call) -> bool:
+    """Whether what a call makes may keep what it is handed and write to it: `Bank(loader.dataset)`, which has a method
+    with `self.labels[index] = …`; also where its class is not seen, and is one of the project's."""
+    callees = script.callees(call)
+    if not callees:
+        return script.is_project_name(call.func)
+    classes = ((file, file.enclosing_class(callee)) for file, callee in callees if callee.name == "__init__")
+    return any(
+        not isinstance(part.ctx, ast.Load)
+        for file, cls in classes
+        if cls is not None
+        for part in file.within(cls, ast.Subscript)
     )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from autoaccel.analysis.call_values import returned
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ANY, NOTHING, Kind, Value, Values, any_item, item, union
-from autoaccel.dataflow.definitions import STAR
+from autoaccel.dataflow.definitions import STAR, Definition
 from autoaccel.library_models.tensor_operations import INFORMATION, METHODS
 from autoaccel.pytorch.batches import changed_in_place, root
 from autoaccel.pytorch.host_memory import memory
@@ -109,7 +109,17 @@ def _is_written_to(use: Iteration, batches: Values) -> bool:
 def _holds_batch(file: Script, name: ast.Name, sites: tuple[ast.AST, ...]) -> bool:
     """Whether a name is a loop's batch, or a part of one, also where it is not known which."""
     known = any(value.kind is Kind.BATCH and value.node in sites for value in file.values(name))
-    return known or any(each.path and each.node in sites for each in file.definitions(name))
+    return known or any(
+        (bool(each.path) and each.node in sites) or _is_element(file, each, sites) for each in file.definitions(name)
+    )
+
+
+def _is_element(file: Script, definition: Definition, sites: tuple[ast.AST, ...]) -> bool:
+    """Whether a loop over a part of a batch gives a name: `for box in batch[1]`."""
+    if definition.how != "for" or definition.value is None or definition.node in sites:
+        return False
+    whole = root(definition.value)
+    return whole is not None and whole.id != definition.name and _holds_batch(file, whole, sites)
 
 
 def _is_moved(file: Script, node: ast.AST) -> bool:
@@ -127,10 +137,25 @@ def _nexts(use: Iteration) -> Iterator[ast.AST]:
 def _asks_object(use: Iteration, batches: Values) -> bool:
     """Whether a loop asks a part of its batches, of which nothing is known, for what no tensor or container has."""
     return any(value.kind is Kind.UNKNOWN for value in _parts(batches)) and any(
-        attribute.attr not in _COMMON and Kind.UNKNOWN in _taken(file, attribute.value, use, batches).kinds
+        attribute.attr not in _COMMON and Kind.UNKNOWN in _taken(file, each, use, batches).kinds
         for file in use.script.project.related(use.script)
         for attribute in file.find(ast.Attribute)
+        for each in _before_moves(file, attribute.value)
     )
+
+
+def _before_moves(file: Script, expression: ast.expr) -> list[ast.expr]:
+    """An expression, and what it was before it was moved: `samples` of `samples.to(device)`, also under a name."""
+    found = [expression]
+    for each in found:
+        given = [each]
+        if isinstance(each, ast.Name) and Kind.UNKNOWN in file.values(each).kinds:
+            given = [own.value for own in file.definitions(each) if own.value is not None and own.how == "assign"]
+        for value in given:
+            match value:
+                case ast.Call(func=ast.Attribute(value=owner, attr="to" | "cuda")) if owner not in found:
+                    found.append(owner)
+    return found
 
 
 def _asks_for_tuple(use: Iteration, batches: Values) -> bool:
