@@ -16,7 +16,7 @@ Left alone:
 - models in another precision, sharded or remote models, mixed precision of the script's own; models under
   `DataParallel`, whose threads do not take over the precision of a region;
 - code that low precision breaks: operations that have no kernels for it on the CPU or on CUDA, such as linear algebra,
-  writing by index, custom autograd functions, averages kept by hand;
+  products in place, writing by index, custom autograd functions, averages kept by hand, angles by `acos`;
 - steps whose forward or optimizer is not in sight, and a step that is made a single time;
 - what a framework trains (Lightning, Transformers, Accelerate, fastai, Ignite, Composer, DeepSpeed, Keras): `lint -v`
   says which setting does there what rules would.
