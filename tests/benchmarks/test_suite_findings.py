@@ -8,7 +8,7 @@ from benchmarks.suite.candidates import rewritten
 from benchmarks.suite.catalogue import SCRIPTS
 
 CODES = {
-    "cifar": "AA103 AA201 AA202 AA301 AA401 AA403 AA701 AA702",
+    "cifar": "AA103 AA201 AA202 AA301 AA401 AA403 AA603 AA701 AA702",
     "dcgan": "AA103 AA105 AA201 AA202 AA301 AA401 AA602 AA701 AA702",
     "evaluate": "AA103 AA201 AA202 AA301 AA401 AA501 AA701",
     "gpt": "AA103 AA201 AA202 AA301 AA305 AA401 AA403 AA602",

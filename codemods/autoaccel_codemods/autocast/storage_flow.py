@@ -127,7 +127,8 @@ def _called_outside(search: Search, script: Script, node: ast.AST) -> bool:
         return False
     callers = script.callers(function)
     outside = (call for _, call in callers if call not in search.region and call not in search.reached)
-    return callers.missing is not None or any(outside)
+    unseen = callers.missing is not None and getattr(function, "name", "") not in ("forward", "__call__")
+    return unseen or any(outside)
 
 
 def put(search: Search, low: Low, container: ast.expr, index: ast.expr) -> None:

@@ -105,5 +105,6 @@ def test_every_rule_that_makes_scripts_faster_says_what_it_addresses() -> None:
         "AA801",
         "AA802",
         "AA803",
+        "AA804",
         "AA901",
     }
