@@ -511,8 +511,17 @@ def callables(script: Script) -> tuple[tuple[Script, ast.FunctionDef], ...]:
         for file in script.project.related(script)
         for function in file.find(ast.FunctionDef)
         if (function.name == "__call__" and isinstance(file.parent(function), ast.ClassDef))
-        or (not function.name.startswith("__") and handed_out(file, function))
+        or (not function.name.startswith("__") and handed_out(file, function) and _may_be_made(file, function))
     )
+
+
+def _may_be_made(file: Script, function: ast.FunctionDef) -> bool:
+    """Whether a function within another one may be there: not that of a decorator that nobody uses."""
+    outer = file.function(function)
+    if not isinstance(outer, ast.FunctionDef):
+        return True
+    callers = file.callers(outer)
+    return bool(callers) or callers.missing is not None
 
 
 def _replaced_protocol(cls: ClassRef) -> Iterator[tuple[Script, ast.expr, ElementPath]]:

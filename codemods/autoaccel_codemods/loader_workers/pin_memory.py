@@ -106,20 +106,26 @@ def _is_written_to(use: Iteration, batches: Values) -> bool:
     return False
 
 
-def _holds_batch(file: Script, name: ast.Name, sites: tuple[ast.AST, ...]) -> bool:
+def _holds_batch(file: Script, name: ast.Name, sites: tuple[ast.AST, ...], seen: tuple[Definition, ...] = ()) -> bool:
     """Whether a name is a loop's batch, or a part of one, also where it is not known which."""
     known = any(value.kind is Kind.BATCH and value.node in sites for value in file.values(name))
     return known or any(
-        (bool(each.path) and each.node in sites) or _is_element(file, each, sites) for each in file.definitions(name)
+        (bool(each.path) and each.node in sites) or _is_element(file, each, sites, seen)
+        for each in file.definitions(name)
     )
 
 
-def _is_element(file: Script, definition: Definition, sites: tuple[ast.AST, ...]) -> bool:
+def _is_element(file: Script, definition: Definition, sites: tuple[ast.AST, ...], seen: tuple[Definition, ...]) -> bool:
     """Whether a loop over a part of a batch gives a name: `for box in batch[1]`."""
-    if definition.how != "for" or definition.value is None or definition.node in sites:
+    if definition.how != "for" or definition.value is None or definition.node in sites or definition in seen:
         return False
+    seen = (*seen, definition)
     whole = root(definition.value)
-    return whole is not None and whole.id != definition.name and _holds_batch(file, whole, sites)
+    if whole is None:
+        return False
+    if isinstance(definition.value, ast.Call):  # `batch.items()` is known by its values
+        return any(_is_element(file, each, sites, seen) for each in file.definitions(whole))
+    return _holds_batch(file, whole, sites, seen)
 
 
 def _is_moved(file: Script, node: ast.AST) -> bool:
