@@ -20,9 +20,9 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import optim
 from autoaccel.runtime.amp import autocast_controller
 from autoaccel.runtime.compile import compile_controller
+from autoaccel.runtime.optim import fused_step
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "step_overhead.md"
 _ROWS, _BATCH = 3200, 16
@@ -104,7 +104,7 @@ def settle(contest: Contest) -> None:
 
 
 def _settled() -> bool:
-    return autocast_controller.settled() and compile_controller.settled() and optim.settled()
+    return autocast_controller.settled() and compile_controller.settled() and fused_step.settled()
 
 
 def measure(contest: Contest, turns: int) -> tuple[float, tuple[float, float, float]]:
