@@ -114,13 +114,16 @@ def _callers_among(
 
 @once
 def handed_out(script: Script, function: ast.FunctionDef) -> bool:
-    """Whether a function or method is used as a value, so that code which is not followed may call it."""
+    """Whether a function or method is, or may be, used as a value, so that code which is not followed may call it."""
     if decorators.keeping(script, function) is not None:
         return True
     files = script.project.files_naming(
         script, function.name, attribute=isinstance(script.parent(function), ast.ClassDef)
     )
-    return any(_handed_on(script, function, other, (function.name,)) is not None for other in files)
+    names = (function.name,)
+    return files.missing is not None or any(
+        _handed_on(script, function, other, names) or _looked_up(script, function, other, names) for other in files
+    )
 
 
 def _handed_on(script: Script, function: ast.AST, other: Script, names: tuple[str, ...]) -> str | None:

@@ -137,6 +137,7 @@ def test_functions_that_call_each_other_have_the_same_callers_whoever_is_asked_f
         ("TABLE = {'scaled': scaled}", True),
         ("other = scaled", True),
         ("register(key)(scaled)", True),
+        ("globals()[name](2)", True),
         ("Net().scaled", False),
     ],
 )
