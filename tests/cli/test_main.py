@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -187,3 +188,12 @@ runpy.run_module("autoaccel", run_name="__main__")
 def test_interrupted_while_it_starts(repository: Path) -> None:
     done = python(INTERRUPTED, cwd=repository)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_a_module_beside_the_script_is_not_the_tools(tmp_path: Path, repository: Path) -> None:
+    (tmp_path / "train.py").write_text("import torch\n")
+    (tmp_path / "click.py").write_text("raise SystemExit('not the library')\n")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(repository), str(repository / "codemods")])}
+    command = [sys.executable, "-m", "autoaccel", "lint", "train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, "All clean: 1 file looked at.\n")
