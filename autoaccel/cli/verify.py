@@ -260,28 +260,37 @@ class _Runs:
     def one(self, request: Request, environment: Mapping[str, str]) -> RunRecord:
         from autoaccel.measure import launching
 
-        return self.copy.record(launching.observe(**self._started(request, environment)))
+        record = launching.observe(
+            self._in_fresh_copy(request),
+            python=self.python,
+            environment=environment,
+            folder=self.copy.folder,
+            timeout=self.timeout,
+            on_steps=partial(self._show_step, request),
+        )
+        return self.copy.record(record)
 
     def ranks(self, request: Request, environment: Mapping[str, str], count: int) -> tuple[RunRecord, ...]:
         from autoaccel.measure import launching
 
-        records = launching.observe_ranks(count=count, **self._started(request, environment))
+        records = launching.observe_ranks(
+            self._in_fresh_copy(request),
+            count,
+            python=self.python,
+            environment=environment,
+            folder=self.copy.folder,
+            timeout=self.timeout,
+            on_steps=partial(self._show_step, request),
+        )
         return tuple(map(self.copy.record, records))
 
-    def _started(self, request: Request, environment: Mapping[str, str]) -> dict[str, Any]:
-        def on_steps(made: int) -> None:
-            of = f" of {request.steps}" if request.steps else ""
-            self.activity(f"{self.name}, step {made}{of}")
-
+    def _in_fresh_copy(self, request: Request) -> Request:
         self.copy.restore()
-        return {
-            "request": self.copy.request(request),
-            "python": self.python,
-            "environment": environment,
-            "folder": self.copy.folder,
-            "timeout": self.timeout,
-            "on_steps": on_steps,
-        }
+        return self.copy.request(request)
+
+    def _show_step(self, request: Request, made: int) -> None:
+        of = f" of {request.steps}" if request.steps else ""
+        self.activity(f"{self.name}, step {made}{of}")
 
 
 def reason(error: CannotVerifyError, trial: observed_scripts.Trial) -> str:
