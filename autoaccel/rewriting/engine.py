@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from autoaccel.defects import describe
 from autoaccel.edits import CannotApplyError, Finding, Skipped, Tier
 from autoaccel.notebooks.cells import cells
-from autoaccel.rewriting import cell_limits, comments, suppression
+from autoaccel.rewriting import admission, cell_limits, comments, suppression
 from autoaccel.rewriting.formatters import layout_of
 from autoaccel.rewriting.places import LineLayout, Places
 from autoaccel.rewriting.plan import plan
@@ -181,23 +181,23 @@ def _run_rules(script: Script, path: Path | None, places: Places, rules: Sequenc
         unanswered |= set() if complete else {rule}
         found.extend(each for each in said if isinstance(each, Finding))
         skipped.extend(each for each in said if isinstance(each, Skipped))
-    found, untouched = _outside_tests(script, found)
-    exact_only = _exact_only(script, found)
-    allowed, too_inexact = _by_tier(found, tier, exact_only)
+    found, untouched = admission.outside_tests(script, found)
+    exact_only = admission.rules_kept_exact(script, found)
+    allowed, too_inexact = admission.by_tier(found, tier, exact_only)
     marks = suppression.suppressions(places) if found or any(rule.comment_function for rule in looking) else ()
     silenced = [(each, mark) for each in allowed if (mark := suppression.suppressing(each, marks, places)) is not None]
     silent = {each for each, _ in silenced}
     about: list[Finding] = []
     comment_rules = [rule for rule in looking if rule.comment_function]
     if marks and comment_rules:
-        could, never = _by_tier(found, Tier.NUMERICS, exact_only)
+        could, never = admission.by_tier(found, Tier.NUMERICS, exact_only)
         # A rule that has not seen everything may be silenced all the same: nothing is said against the comment.
         ran = _ran(rules, tier, unanswered) if Incomplete.made == unseen else []
         account = suppression.account(marks, places, could, (*skipped, *untouched, *never), ran)
         said = [
             each for rule in comment_rules for each in _run_rule(rule, partial(rule.run_on_comments, account), name)[0]
         ]
-        remarks, _ = _by_tier([each for each in said if isinstance(each, Finding)], tier, frozenset())
+        remarks, _ = admission.by_tier([each for each in said if isinstance(each, Finding)], tier, frozenset())
         pairs = [(each, suppression.suppressing_remark(each, marks)) for each in remarks]
         about = [each for each, mark in pairs if mark is None]
         silenced.extend((each, mark) for each, mark in pairs if mark is not None)
@@ -378,47 +378,6 @@ def _culprits(analysis: Analysis, findings: Sequence[Finding]) -> str:
         is not None
     ]
     return _names(alone or findings)
-
-
-def _outside_tests(script: Script, findings: Sequence[Finding]) -> tuple[list[Finding], list[Skipped]]:
-    """Tests and benchmarks are about the code as it stands: no rule has anything to gain there."""
-    from autoaccel.analysis.unit_tests import reason_to_keep
-    from autoaccel.dataflow.completeness import Incomplete
-
-    reasons: dict[Finding, str | None] = {}
-    for each in findings:
-        try:
-            reasons[each] = reason_to_keep(script, each.node)
-        except Incomplete as unanswered:
-            reasons[each] = f"the file was not analysed in full: {unanswered}"
-    kept = [each for each, reason in reasons.items() if reason is None]
-    return kept, [Skipped(each.rule, each.node, reason) for each, reason in reasons.items() if reason is not None]
-
-
-def _exact_only(script: Script, findings: Sequence[Finding]) -> frozenset[Rule]:
-    """The rules whose findings have to be exact, for the script asks for the same results in each run."""
-    rules = frozenset(each.rule for each in findings)
-    if not rules or not script.deterministic:
-        return frozenset()
-    return rules if script.deterministic_algorithms else frozenset(each for each in rules if not each.repeatable)
-
-
-def _by_tier(
-    findings: Sequence[Finding], tier: Tier, exact_only: frozenset[Rule]
-) -> tuple[list[Finding], list[Skipped]]:
-    allowed: list[Finding] = []
-    skipped: list[Skipped] = []
-    for finding in findings:
-        if finding.rule.tier is Tier.OPT_IN or finding.tier is Tier.EXACT:
-            allowed.append(finding)
-        elif finding.rule in exact_only:
-            reason = f"the script asks for deterministic algorithms, and this is {finding.tier.label}, not exact"
-            skipped.append(Skipped(finding.rule, finding.node, reason))
-        elif finding.tier <= tier:
-            allowed.append(finding)
-        else:
-            skipped.append(Skipped(finding.rule, finding.node, f"needs --tier {finding.tier.label}"))
-    return allowed, skipped
 
 
 def _layout(path: Path | None, consulted: Consulted) -> LineLayout:

@@ -16,7 +16,8 @@ from autoaccel.edits import Code, Edit, InsertBefore, RemoveStatement, literal
 from autoaccel.pytorch.introspection import annotations_read, name_looked_up
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step.problems import DeclinedError
-from autoaccel_codemods.captured_step.region import StepRegion, noted
+from autoaccel_codemods.captured_step.region import StepRegion
+from autoaccel_codemods.captured_step.shown_statements import noted
 
 _NOT_THERE = "its model and its optimizer may not be there before the loop"
 _PLAIN_NUMBERS = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING})

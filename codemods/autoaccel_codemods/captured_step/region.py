@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import ast
-import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import Loop, position, walk_scope
-from autoaccel.library_models.library_values import RUNNING_TOTALS
-from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.pytorch.device_moves import device_move
-from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
+from autoaccel.pytorch.gradients import is_backward
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_model, may_run_model
 from autoaccel.pytorch.training_steps import ScopeNode, TrainingStep
-from autoaccel_codemods.captured_step.note_methods import only_notes
 from autoaccel_codemods.captured_step.problems import DeclinedError
+from autoaccel_codemods.captured_step.shown_statements import is_shown_later, refuse_changed, variable, variables
 
 _PLAIN = ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr
 _OWN_SCOPES = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -134,7 +131,7 @@ def beginning_at(script: Script, step: TrainingStep, first: int) -> StepRegion:
     if not models:
         raise DeclinedError("its forward pass is not in sight")
     scope = script.function(backward.call) or script.tree
-    _refuse_changed(script, statements, shown)
+    refuse_changed(script, statements, shown)
     moves = _moves(script, statements, loop)
     return StepRegion(statements, shown, loop, scope, models, update.optimizer, moves, phase)
 
@@ -186,7 +183,7 @@ def _runs_model(script: Script, statement: ast.stmt) -> bool:
 def _refuse_earlier_graphs(script: Script, before: Sequence[ast.stmt], statements: Sequence[ast.stmt]) -> None:
     """What comes into the step has values and no autograd graph: models run before it only where none is made, and
     what it reads is not made of parameters."""
-    read = {name for each in statements for name in _names(each, ast.Load)}
+    read = {name for each in statements for name in variables(each, ast.Load)}
     for each in before:
         if _makes_no_graph(script, each):
             continue
@@ -200,7 +197,7 @@ def _tensors(script: Script, statement: ast.stmt) -> set[str]:
     """The names that a statement binds, of whatever may be tensors."""
     parts = [each for each in ast.walk(statement) if isinstance(each, ast.Name | ast.Attribute)]
     stored = (each for each in parts if isinstance(each.ctx, ast.Store))
-    return {_name(each) for each in stored if script.kind(each) not in _NO_TENSORS}
+    return {variable(each) for each in stored if script.kind(each) not in _NO_TENSORS}
 
 
 def _may_need_gradients(script: Script, statement: ast.stmt) -> bool:
@@ -222,16 +219,6 @@ def _makes_no_graph(script: Script, statement: ast.stmt) -> bool:
             return script.runtime_name(function) == "autocast" and all(_makes_no_graph(script, each) for each in body)
         case _:
             return False
-
-
-def _names(statement: ast.stmt, context: type[ast.expr_context] | types.UnionType) -> set[str]:
-    """The names of variables that a statement reads, or binds, and those of attributes, with a dot before them."""
-    parts = [each for each in ast.walk(statement) if isinstance(each, ast.Name | ast.Attribute)]
-    return {_name(each) for each in parts if isinstance(each.ctx, context)}
-
-
-def _name(part: ast.Name | ast.Attribute) -> str:
-    return part.id if isinstance(part, ast.Name) else f".{part.attr}"
 
 
 def _clears(statement: ast.stmt, phase: ast.expr | None = None) -> bool:
@@ -269,174 +256,6 @@ def is_movable(statement: ast.stmt, phase: ast.expr | None = None) -> bool:
         return False
     stored = (part for part in parts if isinstance(getattr(part, "ctx", None), ast.Store | ast.Del))
     return all(isinstance(part, ast.Name | ast.Tuple) for part in stored)
-
-
-def is_shown_later(script: Script, statement: ast.stmt, computed: set[ast.stmt]) -> bool:
-    """Whether a statement prints or notes texts, numbers and what these statements have computed, and does nothing
-    else: then it may as well be done after them."""
-    match statement:
-        case ast.If(test=test, body=body, orelse=[]):
-            return _is_shown(script, test, computed) and all(is_shown_later(script, each, computed) for each in body)
-        case ast.Expr(value=ast.Call(func=ast.Name(id="print") as name, args=args, keywords=keywords)):
-            plain = all(each.arg is not None and isinstance(each.value, ast.Constant) for each in keywords)
-            return plain and not script.definitions(name) and all(_is_shown(script, each, computed) for each in args)
-        case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=name), args=args, keywords=[]) as call):
-            notes = _is_list(script, owner) if name == "append" else only_notes(script, call)
-            return notes and all(_is_shown(script, each, computed) for each in args)
-        case ast.AugAssign(target=ast.Name() as target, value=value):
-            return _is_number(script, target) and _is_shown(script, value, computed)
-        case _:
-            return False
-
-
-def _is_list(script: Script, owner: ast.expr) -> bool:
-    """A list that the loop's own function made, and that none of these statements sees."""
-    return isinstance(owner, ast.Name) and script.values(owner).kinds == {Kind.SEQUENCE}
-
-
-def _is_number(script: Script, target: ast.Name) -> bool:
-    values = script.values(target)
-    return bool(values) and all(each.kind is Kind.NUMBER or each.name in RUNNING_TOTALS for each in values)
-
-
-def _is_shown(script: Script, expression: ast.expr, computed: set[ast.stmt]) -> bool:
-    """Whether an expression is made of numbers, texts and results, and of what converts them: the update of the
-    parameters changes none of these."""
-    for part in ast.walk(expression):
-        match part:
-            case ast.Call(func=ast.Attribute(attr="item" | "format" | "size")):
-                pass
-            case ast.Call(func=ast.Name(id="len" | "float" | "int" | "str" | "round") as name):
-                if script.definitions(name):
-                    return False
-            case ast.Attribute(attr="item" | "format" | "size"):
-                if not isinstance(script.parent(part), ast.Call):
-                    return False
-            case ast.Subscript(value=ast.Attribute(attr="shape")) | ast.Attribute(attr="shape"):
-                pass
-            case ast.Name():
-                builtin = script.call_of(part) is not None and part.id in BUILTINS
-                plain = script.kind(part) in (Kind.NUMBER, Kind.STRING, Kind.BOOL)
-                sized = _is_size(script, part)
-                if not builtin and not plain and not sized and not _is_result(script, part, computed):
-                    return False
-            case (
-                ast.Constant()
-                | ast.BinOp()
-                | ast.Tuple()
-                | ast.UnaryOp()
-                | ast.Compare()
-                | ast.BoolOp()
-                | ast.JoinedStr()
-                | ast.FormattedValue()
-                | ast.expr_context()
-                | ast.operator()
-                | ast.unaryop()
-                | ast.cmpop()
-                | ast.boolop()
-            ):
-                pass
-            case _:
-                return False
-    return True
-
-
-def _is_size(script: Script, name: ast.Name) -> bool:
-    """`images.size(0)`, `images.shape[0]`, `len(images)`: no step changes it."""
-    if script.kind(name) not in (Kind.TENSOR, Kind.BATCH):
-        return False
-    match script.parent(name):
-        case ast.Attribute(attr="size" | "shape"):
-            return True
-        case ast.Call(func=ast.Name(id="len")):
-            return True
-        case _:
-            return False
-
-
-def _is_result(script: Script, name: ast.Name, computed: set[ast.stmt]) -> bool:
-    """Whether a name holds what an operation of the step has made: a tensor of its own, which no update changes."""
-    found = script.definitions(name)
-    return bool(found) and all(each.node in computed and _makes(script, each.value) for each in found)
-
-
-def _makes(script: Script, value: ast.expr | None, *, deeper: bool = True) -> bool:
-    match value:
-        case ast.BinOp():
-            return True
-        case ast.Call(func=ast.Attribute(attr="mean" | "sum")):
-            return True
-        case ast.Call(func=function):
-            made = (script.qualname(function) or "").startswith("torch.nn.functional.")
-            return made or script.kind(function) is Kind.LOSS_FUNCTION or (deeper and _computes(script, value))
-        case _:
-            return False
-
-
-def _computes(script: Script, call: ast.Call) -> bool:
-    """Whether what is called is in sight, and returns results of operations itself."""
-    callees = script.callees(call)
-    bodies = [(other, each) for other, each in callees if isinstance(each, ast.FunctionDef)]
-    returned = [(other, part) for other, each in bodies for part in walk_scope(each) if isinstance(part, ast.Return)]
-    return (
-        len(bodies) == len(callees)
-        and bool(returned)
-        and all(_makes(at, each.value, deeper=False) for at, each in returned)
-    )
-
-
-def _refuse_changed(script: Script, statements: Sequence[ast.stmt], shown: Sequence[ast.stmt]) -> None:
-    """What is shown after the step must not have been bound anew in it since, and what is noted must not be seen by
-    the rest of the step: neither by its statements nor by other code that they run."""
-    for display in shown:
-        rest = [each for each in statements if each.lineno > display.lineno]
-        changed = noted(display)
-        if seen := changed & {name for each in rest for name in _names(each, ast.Load)}:
-            raise DeclinedError(f"line {display.lineno} changes `{min(seen).lstrip('.')}`, which the step reads")
-        parts = [part for each in rest for part in ast.walk(each)]
-        if any(isinstance(each, ast.Call) and _may_see(script, each) for each in parts):
-            raise DeclinedError(f"line {display.lineno} shows something before code that may read or change it")
-        if changed and any(_reads_container(script, each) for each in parts):
-            raise DeclinedError(f"line {display.lineno} notes something, and the step reads what may hold it")
-        read = {part.id for part in ast.walk(display) if isinstance(part, ast.Name)}
-        if any(read & _names(each, ast.Store | ast.Del) for each in rest):
-            raise DeclinedError(f"line {display.lineno} shows what the step changes afterwards")
-
-
-def _may_see(script: Script, call: ast.Call) -> bool:
-    """Whether a call runs code of the project, or changes a tensor in place."""
-    if is_backward(script, call) or is_optimizer_step(script, call):
-        return False
-    if script.callees(call) or calls_model(script, call):
-        return True
-    match call.func:
-        case ast.Attribute(attr=name) as function:
-            in_place = name.endswith("_") and not name.startswith("__") and name != "unscale_"
-            return in_place and script.qualname(function) is None
-        case _:
-            return False
-
-
-def _reads_container(script: Script, part: ast.AST) -> bool:
-    """`len(self.history)`, `history["train"]`: a list may have several names."""
-    match part:
-        case ast.Call(func=ast.Name(id=name)):
-            return name in BUILTINS
-        case ast.Subscript(value=owner):
-            return script.kind(owner) not in (Kind.TENSOR, Kind.BATCH)
-        case _:
-            return False
-
-
-def noted(statement: ast.stmt) -> set[str]:
-    """The names of what a statement that is made after the step changes; those of attributes with a dot before them."""
-    names = _names(statement, ast.Store)
-    for part in ast.walk(statement):
-        match part:
-            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner))):
-                parts = [each for each in ast.walk(owner) if isinstance(each, ast.Name | ast.Attribute)]
-                names |= {_name(each) for each in parts} - {"self"}
-    return names
 
 
 def _models(script: Script, statements: Sequence[ast.stmt]) -> Iterator[ast.expr]:
