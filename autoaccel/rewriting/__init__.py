@@ -11,6 +11,7 @@ Rules:
 One text, in this order:
     engine       analyse, plan, apply, check
     linting      the same, stopped before it applies
+    admission    findings that may be applied: outside of tests, exact enough
     places       where the nodes of the `ast` tree are in the text
     plan         which findings can be applied together
     cell_limits  what edits may not do in a notebook

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autoaccel.rewriting.rule import Rule
 from benchmarks.wrong_rewrites import rewriting, running
 from benchmarks.wrong_rewrites.features import Asked, by_number
 from benchmarks.wrong_rewrites.grammar import generate
-from benchmarks.wrong_rewrites.judging import Find, judge
+from benchmarks.wrong_rewrites.judging import ROUNDING, Find, judge, rounded
 from benchmarks.wrong_rewrites.ordering import Others
 from benchmarks.wrong_rewrites.rewriting import Forms
 from benchmarks.wrong_rewrites.running import Condition, Record
@@ -264,4 +264,11 @@ def check(texts: Mapping[str, str], forms: Forms, vector: Mapping[str, str], nam
     find = judge(condition, plain, running.run_alone(changed, condition), vector)
     if find is None or running.run_alone(texts, running.PLAIN) != plain:
         return None
-    return find
+    return None if condition in ROUNDING and is_rounding(texts, changed, condition) else find
+
+
+def is_rounding(texts: Mapping[str, str], changed: Mapping[str, str], condition: Condition) -> bool:
+    """Whether nothing is left of a difference in float64: few samples and a batch norm make much of a rounding."""
+    plain = running.run_alone(texts, replace(running.PLAIN, double=True))
+    other = running.run_alone(changed, replace(condition, double=True))
+    return not plain.error and not rounded(plain, other, 1e-6)

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from benchmarks.wrong_rewrites.running import (
     AHEAD,
@@ -23,6 +24,8 @@ from benchmarks.wrong_rewrites.running import (
 )
 
 _NUMBER = re.compile(r"-?\d+\.\d*(?:e[+-]?\d+)?|-?\d+(?:e[+-]?\d+)?|\bnan\b|-?\binf\b")
+ROUNDING = (FUSED, CHANNELS_LAST)
+"""Conditions under which sums are rounded otherwise."""
 # This machine cannot run it at all in bfloat16, which is for the runtime to know.
 _CANNOT = ("could not create a primitive", "mkldnn", "not implemented for 'BFloat16'", '"_thnn_fused')
 
@@ -84,13 +87,14 @@ def loose(plain: Record, other: Record) -> str:
     return ""
 
 
-def rounded(plain: Record, other: Record) -> str:
+def rounded(plain: Record, other: Record, share: float = 0.01) -> str:
     """What sums in another order do not explain: in so few steps, no loss differs by a hundredth."""
     near = loose(plain, other)
     if near or other.error:
         return near
     pairs = [(_number(one), _number(two)) for one, two in zip(plain.losses, other.losses, strict=True)]
-    apart = [pair for pair in pairs if not math.isclose(*pair, rel_tol=0.01, abs_tol=1e-3) and not math.isnan(pair[0])]
+    close = partial(math.isclose, rel_tol=share, abs_tol=share / 10)
+    apart = [pair for pair in pairs if not close(*pair) and not math.isnan(pair[0])]
     return f"losses | {apart[0][1]} and not {apart[0][0]}" if apart else ""
 
 
@@ -108,7 +112,7 @@ def judge(condition: Condition, plain: Record, other: Record, vector: Mapping[st
     compare: Callable[[Record, Record], str]
     if condition in (LOW, TRACED):
         compare = loose
-    elif condition in (FUSED, CHANNELS_LAST):
+    elif condition in ROUNDING:
         compare = rounded
     elif condition == AHEAD and draws(vector):
         compare = ended

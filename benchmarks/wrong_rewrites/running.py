@@ -30,7 +30,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from autoaccel import runtime
-from autoaccel.measure.observing import host_prefetch, invariants, rehearsal
+from autoaccel.measure.observing import double_precision, host_prefetch, invariants, rehearsal
 from autoaccel.measure.observing import observation as observing
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.request import COMPILE, PREFETCH, SCALER, WORKERS, Request
@@ -53,6 +53,8 @@ class Condition:
     environment: Mapping[str, str] = field(default_factory=dict)
     """On top of what the rehearsal sets."""
     timeout: float = TIMEOUT
+    double: bool = False
+    """In float64, where what is rounded otherwise is seen no more."""
 
 
 # As it is on a machine on which nothing pays.
@@ -196,6 +198,8 @@ class _Observer:
         self._rehearsal = observing.Observation(Request("main.py", rehearse=condition.rehearse), Exchange(folder), 0.0)
         if condition.rehearse:
             rehearsal.install(self._rehearsal)
+        if condition.double:
+            double_precision.install()
         if condition is EARLY:
             vars(runtime)["prefetch"] = FetchedAhead
         os.environ.update(condition.environment)
@@ -230,7 +234,7 @@ class _Observer:
             kept.clear()
         invariants.CountedRegion.open = invariants.CountedRegion.exempt = 0
         torch.set_grad_enabled(True)
-        torch.set_default_dtype(torch.float32)
+        torch.set_default_dtype(torch.float64 if self._condition.double else torch.float32)
         observe.settle(0)
         if FUSED_KERNELS in self._condition.rehearse:
             torch.use_deterministic_algorithms(False)  # else none is fused

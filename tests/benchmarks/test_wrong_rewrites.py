@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from benchmarks.wrong_rewrites import planted, rewriting
 from benchmarks.wrong_rewrites.features import by_drawing, by_number
 from benchmarks.wrong_rewrites.grammar import generate
-from benchmarks.wrong_rewrites.hunting import plainest
+from benchmarks.wrong_rewrites.hunting import is_rounding, plainest
 from benchmarks.wrong_rewrites.judging import Find, loose, strict
-from benchmarks.wrong_rewrites.running import Record
+from benchmarks.wrong_rewrites.running import PLAIN, Record
 from tests.measure.forking import Forking
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -75,6 +75,28 @@ def test_what_must_be_the_same() -> None:
     assert loose(plain, low) == ""
     assert loose(plain, Record(losses=("0x1.01p+0",), steps=1, printed=("2.0 0.5",))).startswith("printed")
     assert loose(plain, Record(losses=("0x1.0p+3",), steps=1, printed=("3 0.5",))).startswith("losses")
+
+
+TRAINED = """
+import torch
+torch.manual_seed(0)
+net = torch.nn.Linear(3, 1)
+optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+for _ in range(3):
+    optimizer.zero_grad()
+    loss = (net(torch.randn(7, 3)) ** 2).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [(").mean()", ").sum() * (1 / 7)", True), ("lr=0.01", "lr=0.0101", False)],
+)
+def test_a_rounding_is_gone_in_float64(old: str, new: str, expected: bool) -> None:
+    before, after = {"main.py": TRAINED}, {"main.py": TRAINED.replace(old, new)}
+    assert is_rounding(before, after, PLAIN) is expected
 
 
 def test_finds_of_one_kind() -> None:

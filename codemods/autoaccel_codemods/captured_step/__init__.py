@@ -77,6 +77,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 
     In this order:
         region        the statements of the loop's body that are the step
+        shown_statements  which statements between them may as well be made after it
         note_methods  which methods keep numbers, and do nothing else
         host_effects  what they, and the functions that they enter, do on the host
         lifting       which names go in and out, and where the function stands
