@@ -15,7 +15,8 @@ END = "pass  #autoaccel[end]"
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")  # as Python counts lines
 _LINE = re.compile(r"^" + _MARKER.pattern + r"$", re.MULTILINE)
-_NAMED = re.compile(r"(?<!\.py, )\blines? \d+(?:(?:, | and | to )\d+)*(?! of \S+\.(?:py|ipynb)\b)")
+NAMED_LINES = re.compile(r"(?<!\.py, )\blines? \d+(?:(?:, | and | to )\d+)*(?! of \S+\.(?:py|ipynb)\b)")
+"""Where a message speaks of lines of the file that it is about."""
 
 
 def marker(number: int) -> str:
@@ -61,7 +62,7 @@ class Cells:
 
     def worded(self, text: str) -> str:
         """A sentence that speaks of lines of the program, speaking of those of cells."""
-        return _NAMED.sub(lambda found: re.sub(r"(?:lines? )?(\d+)", self._named, found[0]), text)
+        return NAMED_LINES.sub(lambda found: re.sub(r"(?:lines? )?(\d+)", self._named, found[0]), text)
 
     def _named(self, found: re.Match[str]) -> str:
         number, line = self.at(int(found[1]))

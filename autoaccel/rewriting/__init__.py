@@ -35,5 +35,6 @@ Pieces of `apply`:
 What is said of it:
     record       findings as plain data
     recording    findings as records
+    line_origins  where the lines of a later round stood in the file
     wording      the edits of a finding in words
 """

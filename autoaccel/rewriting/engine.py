@@ -22,6 +22,7 @@ from autoaccel.edits import CannotApplyError, Finding, Skipped, Tier
 from autoaccel.notebooks.cells import cells
 from autoaccel.rewriting import admission, cell_limits, comments, suppression
 from autoaccel.rewriting.formatters import layout_of
+from autoaccel.rewriting.line_origins import LineOrigins
 from autoaccel.rewriting.places import LineLayout, Places
 from autoaccel.rewriting.plan import plan
 from autoaccel.rewriting.record import Record
@@ -280,6 +281,7 @@ def _rewrite(
     taken: tuple[Finding, ...] = ()
     for_humans = [Skipped(each.rule, each.node, each.message) for each in first.findings if not each.edits]
     waiting = list(records(first.waiting, first.places, 1))
+    origins: LineOrigins | None = None
     for number in range(1, MOST_ROUNDS + 3):
         chosen = [each for each in analysis.findings if accept is None or accept(each)]
         if accept is None:
@@ -290,34 +292,39 @@ def _rewrite(
             after, done, _ = checked(
                 analysis, [each for each in analysis.findings if each.edits and not each.edits_code]
             )
-        waiting.extend(records(unfit, analysis.places, number))
+        waiting.extend(records(unfit, analysis.places, number, origins))
         if not done:
             break
         if number > MOST_ROUNDS + (not any(each.edits_code for each in done)):
             raise RewriteError(
                 f"{path or '<text>'}: left alone, a rewrite of the result would change it again ({_names(done)})"
             )
-        applied.extend(record(each, analysis.places, number) for each in done)
+        applied.extend(record(each, analysis.places, number, origins) for each in done)
         taken = taken or tuple(done)
         current = after
         if accept is not None:
             break
         analysis = analyse(current, path, rules, tier=tier, project=_renewed(project, path, current))
+        origins = LineOrigins(text, current)
     settled = {record.code for record in applied if record.round > 1}
-    skipped = [*records(for_humans, first.places, 1), *_left_at_last(first, analysis, number, applied)]
+    skipped = [*records(for_humans, first.places, 1), *_left_at_last(first, analysis, number, applied, origins)]
     skipped += (each for each in waiting if each.code not in settled)
     suppressed = [record(finding, first.places, 1) for finding, _ in first.suppressed]
     return Result(path, text, current, tuple(applied), tuple(in_order(skipped)), tuple(suppressed), findings=taken)
 
 
-def _left_at_last(first: Analysis, last: Analysis, number: int, applied: Sequence[Record]) -> Iterator[Record]:
+def _left_at_last(
+    first: Analysis, last: Analysis, number: int, applied: Sequence[Record], origins: LineOrigins | None
+) -> Iterator[Record]:
     """What is left alone after the last round, located where it was said in the first, if it was; and what a rule left
     out of something that it did in the first round."""
     before, after = _by_reason(first.skipped), _by_reason(last.skipped)
     done = {(each.code, each.line, each.column) for each in applied if each.round == 1}
     for key, said in after.items():
-        places, at, given = (first.places, 1, before[key]) if key in before else (last.places, number, said)
-        yield from records(given, places, at)
+        if key in before:
+            yield from records(before[key], first.places, 1)
+        else:
+            yield from records(said, last.places, number, origins)
     for key, said in before.items():
         partly = records(said, first.places, 1) if key not in after else []
         yield from (each for each in partly if (each.code, each.line, each.column) in done)

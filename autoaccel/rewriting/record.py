@@ -31,7 +31,8 @@ class TextEdit:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A finding as plain data. Positions are in the text that its round began with: in the first round, the file's."""
+    """A finding as plain data. Positions are in the file, in whatever round it was made: of what an earlier one has
+    changed, those of what stood there."""
 
     code: str
     name: str

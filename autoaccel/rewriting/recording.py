@@ -9,17 +9,22 @@ from collections.abc import Iterable
 
 from autoaccel.edits import Finding, Skipped
 from autoaccel.notebooks.cells import Cells, cells
+from autoaccel.rewriting.line_origins import LineOrigins
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import anchors
 from autoaccel.rewriting.record import Range, Record
 
 
-def records(said: Iterable[Finding | Skipped], places: Places, number: int) -> list[Record]:
-    return list(dict.fromkeys(record(each, places, number) for each in said))
+def records(
+    said: Iterable[Finding | Skipped], places: Places, number: int, origins: LineOrigins | None = None
+) -> list[Record]:
+    """Each thing once that was said in a round."""
+    return list(dict.fromkeys(record(each, places, number, origins) for each in said))
 
 
-def record(said: Finding | Skipped, places: Places, number: int) -> Record:
-    """What a rule said in a round, located in the text of that round."""
+def record(said: Finding | Skipped, places: Places, number: int, origins: LineOrigins | None = None) -> Record:
+    """What a rule said in a round of the text of that round, located in the file; `origins` leads there from a later
+    round."""
     where = _spoken_of(said.node, places)
     rule = said.rule
     if isinstance(said, Skipped):
@@ -27,7 +32,12 @@ def record(said: Finding | Skipped, places: Places, number: int) -> Record:
     else:
         edits = tuple(dict.fromkeys(range_of(node, places) for edit in said.edits for node in anchors(edit)))
         made = Record(rule.code, rule.name, said.tier.label, said.message, where, number, edits)
-    return made if (notebook := cells(places.text)) is None else _in_cell(made, notebook)
+    if origins is not None:
+        edits = tuple(dict.fromkeys(map(origins.place, made.edits)))
+        where, message = origins.place(where), origins.worded(made.message)
+        made = dataclasses.replace(made, where=where, edits=edits, message=message)
+    notebook = cells(places.text if origins is None else origins.text)
+    return made if notebook is None else _in_cell(made, notebook)
 
 
 def _in_cell(made: Record, notebook: Cells) -> Record:

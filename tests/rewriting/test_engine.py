@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Script
-from autoaccel.edits import AddImport, Code, Edit, Finding, InsertAfter, Replace, Skipped, Tier
+from autoaccel.edits import AddImport, Code, Edit, Finding, InsertAfter, InsertBefore, Replace, Skipped, Tier
 from autoaccel.rewriting import engine
 from autoaccel.rewriting.record import Range
 from autoaccel.rewriting.rule import Check, Rule
@@ -81,6 +81,23 @@ def test_what_an_earlier_round_left_alone_and_a_later_one_did_is_no_skip() -> No
     result = engine.rewrite("x = f(1)\ny = p(2)\n", None, [renaming("f", "g"), made])
     assert result.after == "x = k(1)\ny = p(2)\n"
     assert [(record.line, record.message) for record in result.skipped] == [(2, "line 2 calls p")]
+
+
+def test_what_a_later_round_says_is_said_of_the_file() -> None:
+    def check(script: Script) -> Iterator[Finding | Skipped]:
+        for call in script.find(ast.Call):
+            name = script.source(call.func)
+            if name == "f":
+                edits = InsertBefore(script.tree.body[-1], Code("p()")), Replace(call.func, Code("g"))
+                yield made.finding(call, "f is slow", *edits)
+            elif name == "k":
+                yield made.skip(call, f"line {call.lineno} calls k")
+
+    made = rule(check, "AA002")
+    result = engine.rewrite("x = 1\ny = f(x)\n", None, [made, renaming("g", "k", "AA003")])
+    assert result.after == "x = 1\np()\ny = k(x)\n"
+    assert [(each.round, each.place) for each in result.applied] == [(1, "2:5"), (2, "2:1")]
+    assert [(each.place, each.message) for each in result.skipped] == [("2:1", "line 2 calls k")]
 
 
 def test_rules_that_undo_each_other_are_named_and_change_nothing() -> None:
