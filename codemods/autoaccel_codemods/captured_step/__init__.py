@@ -15,7 +15,8 @@ Left alone:
 - names that others see: `global`, attributes, those of a notebook's cells; results that are more than values: tensors
   that are printed or kept whole;
 - scripts that read gradients, that capture CUDA graphs themselves, or that name no device, and steps beside calls of
-  `torch.distributed`: nothing would be captured.
+  `torch.distributed`; other optimizers than SGD, Adam and AdamW, and learning rates that change in every step:
+  nothing would be captured, or no graph would last.
 
 Before:
     for images, labels in loader:
@@ -47,12 +48,11 @@ from typing import Final
 
 from autoaccel.analysis import Script
 from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.dataflow.syntax_index import walk_scope
 from autoaccel.edits import Edit, Finding, Skipped, Tier
-from autoaccel.pytorch import backend_settings, cuda_graphs
+from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.training_steps import TrainingStep, training_steps
 from autoaccel.rewriting.rule import Rule
-from autoaccel_codemods.captured_step import host_effects, lifting, region, result_uses
+from autoaccel_codemods.captured_step import host_effects, lifting, prospects, region, result_uses
 from autoaccel_codemods.captured_step.problems import DeclinedError
 
 RULE = Rule(
@@ -76,6 +76,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     """A step is lifted whole, or left alone for the first problem that one of these modules has with it.
 
     In this order:
+        prospects     whether a graph would ever be captured, and last
         region        the statements of the loop's body that are the step
         shown_statements  which statements between them may as well be made after it
         note_methods  which methods keep numbers, and do nothing else
@@ -102,6 +103,7 @@ def _lift(script: Script, step: TrainingStep) -> Iterator[Edit]:
         raise DeclinedError(cuda_graphs.REASON)
     if any(each.attr == "grad" for each in script.find(ast.Attribute) if script.qualname(each) is None):
         raise DeclinedError("the script reads gradients")
+    prospects.refuse_in_vain(script, step)
     problems = []
     for first in region.starts(script, step):
         try:
@@ -112,21 +114,8 @@ def _lift(script: Script, step: TrainingStep) -> Iterator[Edit]:
         except DeclinedError as problem:
             problems.append(problem)
         else:
-            _refuse_in_vain(script, step)
             return lifting.edits(script, lifted)
     raise problems[0]
-
-
-def _refuse_in_vain(script: Script, step: TrainingStep) -> None:
-    """Raises `DeclinedError` where no graph would ever be captured."""
-    if not backend_settings.may_leave_the_cpu(script):
-        raise DeclinedError("nothing in it leaves the CPU, where there is no launch to save")
-    for scope in step.scopes:
-        for call in walk_scope(scope):
-            if not isinstance(call, ast.Call) or any(isinstance(each, ast.If) for each in script.ancestors(call)):
-                continue
-            if (script.qualname(call.func) or "").startswith("torch.distributed."):
-                raise DeclinedError("it trains in several processes, where no graph is captured")
 
 
 def _is_lifted(script: Script, step: TrainingStep) -> bool:

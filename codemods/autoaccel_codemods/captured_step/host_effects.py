@@ -6,6 +6,7 @@ When a graph is replayed none of it is done, so there must be nothing.
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
@@ -37,7 +38,8 @@ _LOUD = frozenset(
     for name in """save load tensor as_tensor from_numpy nonzero unique masked_select manual_seed seed set_rng_state
     multinomial rand randn randint randperm normal cuda.synchronize set_grad_enabled random.manual_seed random.seed
     random.set_rng_state cuda.manual_seed cuda.manual_seed_all cuda.seed cuda.seed_all cuda.set_rng_state
-    cuda.random.manual_seed cuda.random.manual_seed_all""".split()
+    cuda.random.manual_seed cuda.random.manual_seed_all
+    nn.utils.rnn.pack_padded_sequence nn.utils.rnn.pack_sequence""".split()
 )
 _KINDS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION, Kind.TENSOR, Kind.BATCH, Kind.PARAMETER, Kind.NONE})
 
@@ -59,13 +61,21 @@ def refuse(script: Script, region: StepRegion) -> None:
         raise DeclinedError(seen)
     for other, code in reachable_code(script, region.statements, building=False):
         own = any(code is each for each in region.statements)
-        where = f"line {{}} of `{code.name}`" if isinstance(code, ast.FunctionDef) else "line {}"
         body = code.body if isinstance(code, ast.FunctionDef) else [code]
         for part in (part for statement in body for part in breadth_first(statement)):
             if own and (part in region.moves or _chooses_grad_mode(other, part, region)):
                 continue
             if said := _said(other, part, own=own):
-                raise DeclinedError(f"{where.format(getattr(part, 'lineno', code_line(code)))} {said}")
+                line = getattr(part, "lineno", code_line(code))
+                raise DeclinedError(_located(code, line, said, None if other is script else other.path))
+
+
+def _located(code: ast.AST, line: int, said: str, path: Path | None) -> str:
+    if not isinstance(code, ast.FunctionDef):
+        return f"line {line} {said}"
+    return (
+        f"line {line} of `{code.name}` {said}" if path is None else f"`{code.name}` {said} ({path.name}, line {line})"
+    )
 
 
 def _chooses_grad_mode(script: Script, part: ast.AST, region: StepRegion) -> bool:

@@ -125,7 +125,7 @@ def beginning_at(script: Script, step: TrainingStep, first: int) -> StepRegion:
     statements = [each for each in block[first : last + 1] if each not in shown]
     for each in statements:
         if not is_movable(each, phase):
-            raise DeclinedError(f"line {each.lineno} decides or binds what a function cannot")
+            raise DeclinedError(_unmovable(script, each))
     _refuse_earlier_graphs(script, block[:first], statements)
     models = tuple(_models(script, statements))
     if not models:
@@ -256,6 +256,22 @@ def is_movable(statement: ast.stmt, phase: ast.expr | None = None) -> bool:
         return False
     stored = (part for part in parts if isinstance(getattr(part, "ctx", None), ast.Store | ast.Del))
     return all(isinstance(part, ast.Name | ast.Tuple) for part in stored)
+
+
+def _unmovable(script: Script, statement: ast.stmt) -> str:
+    """Why a statement cannot stand in a function of the step."""
+    leaves = [
+        each for each in ast.walk(statement) if isinstance(each, ast.Continue | ast.Break | ast.Return | ast.Raise)
+    ]
+    if leaves:
+        return f"`{type(leaves[0]).__name__.lower()}` in line {leaves[0].lineno} leaves the step"
+    if isinstance(statement, ast.For | ast.AsyncFor | ast.While):
+        return f"the loop in line {statement.lineno} is a part of it"
+    parts = [part for part in ast.walk(statement) if isinstance(getattr(part, "ctx", None), ast.Store | ast.Del)]
+    bound = next((part for part in parts if isinstance(part, ast.Attribute | ast.Subscript)), None)
+    if bound is not None:
+        return f"line {statement.lineno} binds `{script.source(bound)}`, which other code may see"
+    return f"line {statement.lineno} decides or binds what a function cannot"
 
 
 def _models(script: Script, statements: Sequence[ast.stmt]) -> Iterator[ast.expr]:

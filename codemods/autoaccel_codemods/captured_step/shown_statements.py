@@ -151,7 +151,7 @@ def refuse_changed(script: Script, statements: Sequence[ast.stmt], shown: Sequen
             raise DeclinedError(f"line {display.lineno} changes `{min(seen).lstrip('.')}`, which the step reads")
         parts = [part for each in rest for part in ast.walk(each)]
         if any(isinstance(each, ast.Call) and _may_see(script, each) for each in parts):
-            raise DeclinedError(f"line {display.lineno} shows something before code that may read or change it")
+            raise DeclinedError(f"line {display.lineno} prints or counts before other code runs, which may see it")
         if changed and any(_reads_container(script, each) for each in parts):
             raise DeclinedError(f"line {display.lineno} notes something, and the step reads what may hold it")
         read = {part.id for part in ast.walk(display) if isinstance(part, ast.Name)}
