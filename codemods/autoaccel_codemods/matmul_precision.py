@@ -10,7 +10,7 @@ Left alone:
 - scripts that choose: `set_float32_matmul_precision`, `allow_tf32`, `fp32_precision`, deterministic algorithms;
 - linear algebra, double precision, gradients that are differentiated again (`create_graph`, `torch.func`), closures:
   what such programs compute needs its digits;
-- training in several processes, and training that a framework runs.
+- networks of convolutions alone, training in several processes, and training that a framework runs.
 
 Before:
     import torch
@@ -53,6 +53,12 @@ _DIGITS = re.compile(
     r"l(?:inalg|stsq)|c(?:reate_graph|holesky)|torch\.func\b|f(?:unctorch|loat64)|\.double\(|DoubleTensor|inverse\("
     r"|s(?<=\bs)(?:olve|vd)\(|e(?<=\be)igh?\(|pinverse\(|matrix_exp|autograd\.(?:grad|functional)|LBFGS"
 )
+_CONVOLUTIONS = re.compile(r"Conv(?:Transpose)?[123]d|conv(?:_transpose)?[123]d")
+_PRODUCTS = re.compile(
+    r"[Ll]inear|LSTM|GRU|RNN|[Tt]ransformer|[Aa]ttention|m(?:atmul|m\(|v\(|odels\b)|einsum|tensordot| @ |cdist|corr"
+    r"|unfold|timm|hub\.|from_pretrained|getattr\(nn"
+)
+"""Products other than convolutions, and models out of sight, which may have some."""
 _SEVERAL = re.compile(r"torch\.distributed|torch import distributed|DistributedDataParallel")
 
 
@@ -89,4 +95,7 @@ def _problem(script: Script) -> str | None:
         return f"`{mention}` may need every digit"
     if backend_settings.mention(script, _SEVERAL) is not None:
         return "what is tried has to be the same in all processes"
+    convolves = backend_settings.mention(script, _CONVOLUTIONS) is not None
+    if convolves and backend_settings.mention(script, _PRODUCTS) is None:
+        return "it has no products but convolutions, for which torch uses TensorFloat-32 as it is"
     return cuda_graphs.REASON if cuda_graphs.captures(script) else None
