@@ -30,6 +30,7 @@ from autoaccel.pytorch.batches import device_of, own_to_method
 from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.loader_loops import BatchTransfer, transfers
 from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
+from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.rewriting.rule import Rule
 
 RULE = Rule(
@@ -65,12 +66,15 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 
 
 def _has_nothing_to_gain(script: Script, transfer: BatchTransfer) -> bool:
-    """Whether there is nothing to gain: already decided, not a copy to an accelerator, or not from pinned memory."""
+    """Whether there is nothing to gain: already decided, a single copy, not one to an accelerator, or not
+    from pinned memory."""
     call = transfer.call
     if any(keyword.arg in (None, "non_blocking") for keyword in call.keywords) or any(
         isinstance(a, ast.Starred) for a in call.args
     ):
         return True
     if transfer.method == "cuda" and len(call.args) > 1:
+        return True
+    if runs_once(script, call):
         return True
     return transfer.derived == "copy" or not device_of(script, transfer).accelerates
