@@ -8,14 +8,14 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from autoaccel.edits import AddImport, Code, Edit, Finding, Replace, Skipped, WrapStatements
 from autoaccel.measure import changes
 from autoaccel.measure.changes import Change, Changes, Rewrites
-from autoaccel.rewriting import engine
+from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.engine import Analysis
 from autoaccel.rewriting.plan import anchors
 
@@ -55,19 +55,40 @@ def find(
     `alter` may put other findings in the place of what was found.
     """
     paths = list(paths)
-    rule = next((rule for rule in configuration.rules if rule.command), None)
-    if rule is None:
+    if not any(rule.command for rule in configuration.rules):
         return Changes()
     found = changes.find(paths, configuration, lambda analysis: by_edit(alter(analysis)))
     if found.all:
         return found
+    rules = [rule for rule in registry.rules() if rule.command]
+    taken_back = _taken_back(paths, configuration, rules[0])
+    if (rule := _written_by(taken_back, rules)) is not rules[0]:
+        taken_back = _taken_back(paths, configuration, rule)
+    return Verbs(taken_back.all, found.skipped, found.problems, (), taken_back)
+
+
+def _taken_back(paths: Iterable[Path], configuration: Configuration, rule: Rule) -> Rewrites:
     verbs = _of_verbs(rule)
 
     def of_verbs(analysis: Analysis) -> Analysis:
         return engine.analyse(analysis.places.text, analysis.path, (verbs,))
 
-    taken_back = changes.find(paths, configuration, of_verbs)
-    return Verbs(taken_back.all, found.skipped, found.problems, (), taken_back)
+    return changes.find(paths, configuration, of_verbs)
+
+
+def _written_by(verbs: Rewrites, rules: Sequence[Rule]) -> Rule:
+    """The rule whose work the calls look like: of those for parameters that are spread, or of those that are not, the
+    one that has something to say of the text without the calls; the first where none has."""
+    calls = [each.finding.node for each in verbs if isinstance(each, changes.RuleChange)]
+    shard = any(keyword.arg == "shard" for call in calls if isinstance(call, ast.Call) for keyword in call.keywords)
+    rules = [rule for rule in rules if ("--shard" in (rule.command or "")) == shard] or rules
+    texts, project = {Path(path): text for path, text in verbs.texts().items()}, verbs.project
+    for path, text in texts.items():
+        project = None if project is None else project.changed(path, text)
+    for rule in rules if len(rules) > 1 else ():
+        if any(engine.analyse(text, path, (rule,), project=project).findings for path, text in texts.items()):
+            return rule
+    return rules[0]
 
 
 def writes_files(change: Change) -> bool:

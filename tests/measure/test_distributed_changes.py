@@ -77,6 +77,22 @@ def test_calls_of_the_runtime_are_taken_back(tmp_path: Path) -> None:
     assert sum(map(distributed_changes.writes_files, changes)) == 3
 
 
+@pytest.mark.parametrize(
+    ("fixture", "code"),
+    [
+        ("distribute/plain", "AA801"),
+        ("distribute/writes_files", "AA801"),
+        ("distribute-replicas/wrapped_if_several", "AA802"),
+        ("distribute-sharded/plain", "AA804"),
+        ("distribute-sharded/two_models", "AA804"),
+    ],
+)
+def test_calls_are_known_as_those_of_the_rule_that_writes_them(fixture: str, code: str, tmp_path: Path) -> None:
+    changes, _ = changes_of((FIXTURES.parent / f"{fixture}.out.py").read_text(encoding="utf-8"), tmp_path)
+    assert len(changes) > 1
+    assert {each.record.code for each in changes} == {code}
+
+
 def test_what_is_neither_is_left_alone(tmp_path: Path) -> None:
     changes, _ = changes_of("import torch\nmodel = torch.nn.Linear(3, 1)\n", tmp_path)
     assert len(changes) == 0
