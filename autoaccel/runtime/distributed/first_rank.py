@@ -68,6 +68,7 @@ def save(obj: Any, path: Any, *args: Any, **kwargs: Any) -> None:
         torch.save(obj, path, *args, **kwargs)
         return
     key = _numbered("save")
+    group.count_save()
     if group.rank == 0:
         with _publishing(group, key):
             torch.save(obj, path, *args, **kwargs)

@@ -35,6 +35,7 @@ _FIELDS: Final = (
     "whether it trains",
     "the number of rows",
     "the state of the random generators",
+    "how many saves there were",
 )
 _made = 0  # models so far
 
@@ -139,14 +140,14 @@ class GlobalForward:
         """See that all ranks are at the same call, with as many rows and the same random numbers."""
         place = f"at call {self._calls} of {self._name}"
         mode = 2 * self._model.training + torch.is_grad_enabled()
-        state = (self._number, self._calls, mode, batch.count, process_group.generator_sum())
+        state = (self._number, self._calls, mode, batch.count, process_group.generator_sum(), self._group.saves)
         mine = [float(each) for each in state]
         for rank, theirs in enumerate(self._group.exchange(mine, place)):
             if theirs != mine:
                 what = next(name for name, one, other in zip(_FIELDS, mine, theirs, strict=True) if one != other)
                 raise RuntimeError(
                     f"accel.distribute: ranks have come apart: {what} differs between rank {self._group.rank} and rank "
-                    f"{rank}, {place}; what decides how a program goes on is for accel.agreed(...)"
+                    f"{rank}, {place}; {process_group.AGREE}"
                 )
 
     def _row_independence(self, batch: _Batch) -> RowIndependence:

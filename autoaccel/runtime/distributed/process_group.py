@@ -39,6 +39,8 @@ _POLL: Final = 1e-4  # seconds
 _ASKING: Final = 0.5  # seconds between two looks at who is still there
 _STARTERS: Final = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 """By which programs that know nothing of torch say how many processes they have started."""
+AGREE: Final = "what decides how a program goes on is for accel.agreed(...)"
+"""What there is to do where ranks come apart."""
 _WORD: Final = 3.0  # seconds in which a rank that fails has left word
 _LOST: Final = re.compile(r"gloo|nccl|connection|timed? ?out|peer|socket|store", re.IGNORECASE)
 
@@ -68,6 +70,7 @@ class Group:
     store: Any
     words: Any  # torch's group for what ranks tell one another: of gloo's kind, apart from that of the tensors
     _apart: list[str] = field(default_factory=list)
+    _saves: list[None] = field(default_factory=list)
 
     @contextlib.contextmanager
     def apart(self, verb: str) -> Iterator[None]:
@@ -81,6 +84,16 @@ class Group:
     def is_apart(self) -> bool:
         """Whether this rank is in such a block."""
         return bool(self._apart)
+
+    def count_save(self) -> None:
+        """Note that this rank has come to a save; in a block that not all run, saves do not count."""
+        if not self._apart:
+            self._saves.append(None)
+
+    @property
+    def saves(self) -> int:
+        """How many saves this rank has come to: the first one waits for nobody there."""
+        return len(self._saves)
 
     def exchange(self, values: list[float], place: str) -> list[list[float]]:
         """What each rank says in the same place of the program, by rank.
@@ -337,7 +350,7 @@ def _leave() -> None:
 def _wait_for_the_end(group: Group) -> bool:
     store, began = group.store, time.monotonic()
     asked = began
-    store.set(f"ended/{group.rank}", "1")
+    store.set(f"ended/{group.rank}", str(group.saves))
     ends = [f"ended/{rank}" for rank in range(group.size)]
     while not store.check(ends):
         now = time.monotonic()
@@ -349,6 +362,10 @@ def _wait_for_the_end(group: Group) -> bool:
                 sys.stderr.write(f"accel: {reason}; this is rank {group.rank}, at the end of the program\n")
                 return False
         time.sleep(0.01)
+    saves = [int(store.get(each)) for each in ends]
+    if saves[group.rank] != saves[0]:
+        others = f"rank {group.rank} has come to {saves[group.rank]} saves, and rank 0 to {saves[0]}"
+        sys.stderr.write(f"accel: ranks have come apart: {others}; {AGREE}\n")
     store.add("left", 1)
     while group.rank == 0 and store.add("left", 0) < group.size and time.monotonic() - began < patience():
         time.sleep(0.005)  # the store may be this process's own, and the others ask it

@@ -371,11 +371,15 @@ def failing(kind: str) -> None:
             model(x)
         if there and kind == "sleeps":
             time.sleep(4)
+        if number == 3 and kind == "saves" and not there:
+            accel.save({}, "net.pth")
         loss: Any = F.cross_entropy(model(x[: 7 if there and kind == "fewer rows" else 8]), y)
         if there and kind == "raises backward":
             loss.register_hook(_raise)
         loss.backward()
     print("done")
+    if rank() == 0 and kind == "saves at the end":
+        accel.save({}, "net.pth")
     if rank() == 1 and kind == "is killed at the end":
         time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGKILL)

@@ -54,6 +54,7 @@ FAILURES: Final = {
     "draws more": ("ranks have come apart: the state of the random generators differs between rank 0 and rank 1", 1),
     "skips": ("ranks have come apart: whether it trains differs between rank 0 and rank 1, at call 4", 1),
     "fewer rows": ("ranks have come apart: the number of rows differs between rank 0 and rank 1, at call 4", 1),
+    "saves": ("ranks have come apart: how many saves there were differs between rank 0 and rank 1, at call 4", 1),
     "other data": ("ranks have different batches at call 1 of Sequential", 1),
     "other labels": ("ranks compute different losses (", 1),
 }
@@ -109,7 +110,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         name = f"checkpoint {load} sharded"
         arguments = [str(folder / load), str(folder / f"{name}.end"), True]
         plan.append({"ranks": 3, "run": "checkpointed", "arguments": arguments, "folder": name})
-    plan.append({"ranks": 2, "run": "failing", "arguments": ["is killed at the end"], "folder": "killed at the end"})
+    for kind in ("is killed at the end", "saves at the end"):
+        plan.append({"ranks": 2, "run": "failing", "arguments": [kind], "folder": kind.removeprefix("is ")})
     for kind in FIRST_FAILS:
         plan.append({"ranks": 2, "run": "failing", "arguments": [f"first {kind}"], "folder": f"first {kind}"})
     for name in ("faults", "unshared_generators", "unsilenced"):
@@ -282,6 +284,14 @@ def test_a_rank_that_is_killed_while_the_other_waits_at_the_end(runs: Path) -> N
     assert max(seconds for _, seconds in json.loads((folder / "status.json").read_text())) < 20
     said = "accel: rank 1 has gone without a word, as a process that is killed does; this is rank 0, at the end of the"
     assert said in (folder / "err.0").read_text()
+
+
+def test_saves_that_not_all_ranks_came_to_are_told_at_the_end(runs: Path) -> None:
+    folder = runs / "saves at the end"
+    assert status(folder) == [0, 0]
+    said = "accel: ranks have come apart: rank 1 has come to 0 saves, and rank 0 to 1; "
+    assert said in (folder / "err.1").read_text()
+    assert "accel" not in (folder / "err.0").read_text()
 
 
 @pytest.mark.parametrize("kind", FIRST_FAILS)
