@@ -28,7 +28,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=4, gamma=0.5)
 
 best = float("inf")
-for epoch in range(2):
+for epoch in range(3):
     model.train()
     for i, (x, y) in enumerate(train_loader):
         x, y = x.to(device), y.to(device)
