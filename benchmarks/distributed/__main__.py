@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import shutil
 import statistics
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +20,19 @@ import click
 from click.testing import CliRunner
 
 from autoaccel.cli.main import cli
-from benchmarks.distributed.rank import launch
-from benchmarks.public_scripts.manifest import Run, load
+from autoaccel.measure.verifying import printed
+from benchmarks.distributed.launching import launch
+from benchmarks.distributed.rank import be_a_rank
+from benchmarks.public_scripts.manifest import Input, Run, load
 from benchmarks.public_scripts.running import PROJECT, environment, limited, workspace
 
 RESULT = PROJECT / "benchmarks" / "results" / "distributed.md"
+SUITE, FIXTURES = PROJECT / "benchmarks" / "suite" / "scripts", PROJECT / "fixtures" / "scripts"
+_SUITE, _FIXTURES = "suite/", "fixtures/"
 RANKS = (2, 3)
 BOUND = 1e-12
+_HEAD = "| script | lines |"
+PRINTED = 1e-9  # of numbers that are printed: what is left of a difference may be what is rounded off
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,11 @@ class Row:
         told = f"{self.state}: {self.reason}" if self.reason else self.state
         return f"| {self.script} | {' | '.join(str(each or '') for each in figures)} | {told} |"
 
+    @property
+    def new(self) -> int:
+        """Lines that are not merely indented."""
+        return self.lines - self.indented
+
     @classmethod
     def read(cls, line: str) -> Row:
         """The inverse of `line`."""
@@ -55,21 +68,44 @@ class Row:
 
 
 @click.command()
-@click.option("--corpus", type=click.Path(path_type=Path), required=True, help="The repositories, side by side.")
+@click.option("--corpus", type=click.Path(path_type=Path), help="The public repositories, side by side.")
 @click.option("--only", default="", help="Scripts whose name contains this.")
 @click.option("--result", type=click.Path(path_type=Path), default=RESULT, help="The table.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Leave what runs said there.")
-def main(corpus: Path, only: str, result: Path, keep: Path | None) -> None:
-    """Distribute copies of public scripts, run them, and put the table in the place of an older one."""
+@click.option("--go-on", is_flag=True, help="Keep the rows that there are.")
+def main(corpus: Path | None, only: str, result: Path, keep: Path | None, go_on: bool) -> None:
+    """Distribute copies of scripts, run them, and put the table in the place of an older one."""
     if os.environ.get("PYTHONHASHSEED") != "0":
         command = [sys.executable, "-m", "benchmarks.distributed", *sys.argv[1:]]
         os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": "0"})
-    rows = {row.script: row for row in map(Row.read, _lines_of_table(result))} if only else {}
-    for run in load().runs:
-        if only in run.name:
-            row = rows[run.name] = tried(corpus, run, keep)
-            print(f"{row.script}: {row.state} {row.reason} ({row.lines} lines, {row.worst:.1e})", flush=True)
-            result.write_text(table([*rows.values()]), encoding="utf-8")
+    known = [Row.read(line) for line in _lines_of_table(result)] if only or go_on else []
+    rows = {row.script: row for row in known}
+    with tempfile.TemporaryDirectory() as own:
+        runs = [(Path(own), run) for run in own_scripts(Path(own))]
+        runs += [(corpus, run) for run in load().runs] if corpus else []
+        for tree, run in runs:
+            if only in run.name and not (go_on and run.name in rows):
+                row = rows[run.name] = tried(tree, run, keep)
+                print(f"{row.script}: {row.state} {row.reason} ({row.lines} lines, {row.worst:.1e})", flush=True)
+                result.write_text(table([*rows.values()]), encoding="utf-8")
+
+
+def own_scripts(tree: Path) -> Iterator[Run]:
+    """The suite's plain scripts and those of the fixtures, each in a folder of its own below `tree`."""
+    for script in sorted(SUITE.glob("*/original.py")):
+        folder = tree / "suite" / script.parent.name
+        folder.mkdir(parents=True)
+        shutil.copy(script, folder / "train.py")
+        pictures = Input("pictures", "data/imagenet", {"classes": 4, "count": 8, "size": [96, 80]})
+        inputs = (pictures,) if folder.name == "imagenet" else ()
+        yield Run(
+            f"{_SUITE}{folder.name}", "train.py", args=("--steps", "6", "--seed", "0"), inputs=inputs, samples=128
+        )
+    for script in sorted(FIXTURES.glob("*.py")):
+        folder = tree / "fixtures" / script.stem
+        folder.mkdir(parents=True)
+        shutil.copy(script, folder)
+        yield Run(f"{_FIXTURES}{script.stem}", script.name, samples=256, test_samples=100)
 
 
 def tried(corpus: Path, run: Run, keep: Path | None) -> Row:
@@ -81,15 +117,15 @@ def tried(corpus: Path, run: Run, keep: Path | None) -> Row:
         lines, indented = changed_lines(original, repository)
         if not lines:
             return Row(run.name, "left alone", reason=reason_of(done.stderr))
-        results = (keep or Path(scratch)) / run.name.replace("/", "_")
+        results = (keep or Path(scratch)).absolute() / run.name.replace("/", "_")
         shutil.rmtree(results, ignore_errors=True)
-        first = ran(1, original, run, results / "original", Path(scratch))
+        first, again = (ran(1, original, run, results / name, Path(scratch)) for name in ("original", "again"))
         if first.problem or not first.losses:
             return Row(run.name, "not run", lines, indented, reason=first.problem or "it makes no step")
         worst = 0.0
         for ranks in (1, *RANKS):
             other = ran(ranks, repository, run, results / str(ranks), Path(scratch))
-            if said := other.problem or different(first, other, ranks):
+            if said := other.problem or different(first, again, other, ranks):
                 return Row(run.name, "different", lines, indented, len(first.losses), worst, f"{ranks} ranks: {said}")
             worst = max(worst, distance(first.losses, other.losses))
         return Row(run.name, "equal", lines, indented, len(first.losses), worst)
@@ -104,6 +140,9 @@ class Done:
     steps: int
     output: list[str]
     files: list[str]
+    """Those that are there in the end, and were not before."""
+    twice: list[str]
+    """Those that several ranks have written."""
 
 
 def ran(ranks: int, tree: Path, run: Run, results: Path, scratch: Path) -> Done:
@@ -121,35 +160,43 @@ def ran(ranks: int, tree: Path, run: Run, results: Path, scratch: Path) -> Done:
         "stop_after": run.stop_after, "count": run.count, "shims": run.shims,
         "environment": variables, "path": variables["PYTHONPATH"].split(os.pathsep),
     }  # fmt: skip
-    problem = launch(ranks, script, list(run.args), folder, results, options)
+    ended = launch(ranks, lambda rank: be_a_rank(rank, script, list(run.args), folder, results, options), results)
     error = (results / "err.0").read_text(encoding="utf-8", errors="replace").strip().splitlines()
     records = [json.loads(each.read_text(encoding="utf-8")) for each in sorted(results.glob("record.*"))]
-    if problem:
-        return Done(f"{problem}: {error[-1] if error else ''}", [], 0, [], [])
+    if ended.problem:
+        return Done(f"{ended.problem}: {error[-1] if error else ''}", [], 0, [], [], [])
     if any(each["steps"] != records[0]["steps"] for each in records):
-        return Done("ranks make different numbers of steps", [], 0, [], [])
+        return Done("ranks make different numbers of steps", [], 0, [], [], [])
     output = (results / "out.0").read_text(encoding="utf-8", errors="replace").replace(str(repository), "").splitlines()
     losses = [float.fromhex(each) for each in records[0]["losses"] if len(each) < 40]
-    return Done("", losses, records[0]["steps"], output, sorted(files_below(repository) - before))
+    files = sorted(files_below(repository) - before)
+    written = Counter(path for each in records for path in each["written"])
+    twice = [each for each in files if written[os.path.realpath(repository / each)] > 1]
+    return Done("", losses, records[0]["steps"], output, files, twice)
 
 
 def files_below(folder: Path) -> set[str]:
     return {str(each.relative_to(folder)) for each in folder.rglob("*") if "__pycache__" not in each.parts}
 
 
-def different(first: Done, other: Done, ranks: int) -> str:
-    """What differs between the original and the distributed script."""
+def different(first: Done, again: Done, other: Done, ranks: int) -> str:
+    """What differs between the original, which was run twice, and the distributed script."""
     if len(first.losses) != len(other.losses) or first.steps != other.steps:
         return f"{other.steps} steps instead of {first.steps}"
     if ranks == 1 and first.losses != other.losses:
         return "not bit for bit"
     if (worst := distance(first.losses, other.losses)) > BOUND:
         return f"losses differ by {worst:.1e}"
-    if first.files != other.files:
-        return f"other files: {', '.join(sorted(set(first.files) ^ set(other.files)))}"
-    if len(first.output) != len(other.output):
-        return f"{len(other.output)} lines on stdout instead of {len(first.output)}"
-    return ""
+    if other.twice:
+        return f"written by several ranks: {', '.join(other.twice)}"
+    named = (lambda name: name) if first.files == again.files else (lambda name: re.sub(r"\d+", "#", name))
+    mine, theirs = (Counter(map(named, each.files)) for each in (first, other))
+    if odd := (mine - theirs) + (theirs - mine):
+        return f"other files: {', '.join(sorted(odd))}"
+    if len(first.output) != len(again.output):
+        return ""
+    varying = printed.masks([first.output, again.output])
+    return printed.difference(first.output, other.output, varying, 0.0 if ranks == 1 else PRINTED) or ""
 
 
 def distance(some: Iterable[float], others: Iterable[float]) -> float:
@@ -170,9 +217,14 @@ def changed_lines(before: Path, after: Path) -> tuple[int, int]:
     return len(added), sum(line in removed for line in added)
 
 
+def _few(lines: list[int]) -> str:
+    return f"{statistics.median(lines) if lines else 0:g} | {sum(each <= 6 for each in lines)}"
+
+
 def _lines_of_table(page: Path) -> list[str]:
     lines = page.read_text(encoding="utf-8").splitlines() if page.exists() else []
-    return [line for line in lines if line.startswith("|")][2:]
+    start = next((number for number, line in enumerate(lines) if line.startswith(_HEAD)), len(lines))
+    return [line for line in lines[start + 2 :] if line.startswith("|")]
 
 
 def reason_of(said: str) -> str:
@@ -189,20 +241,23 @@ def _page(rows: list[Row]) -> Iterator[str]:
     done = [row for row in rows if row.state in ("equal", "different")]
     equal = sum(row.state == "equal" for row in done)
     declined = sum(row.state == "left alone" for row in rows)
-    yield "# Public scripts by several processes"
+    yield "# Scripts by several processes"
     yield ""
-    yield "What `autoaccel distribute` makes of the public scripts that train here. Made by"
-    yield "`python -m benchmarks.distributed`; how it is measured is in [its README](../distributed/README.md)."
+    yield "What `autoaccel distribute` makes of public scripts that train here, of the suite's and the fixtures'."
+    yield "Made by `python -m benchmarks.distributed`; how it is measured is in [its README](../distributed/README.md)."
     yield ""
     of = f"{equal} of {len(done)} distributed scripts"
     yield f"**{of} train the same by 1, 2 and 3 ranks**; {declined} are left alone."
-    if done:
-        yield (
-            f"Median of the lines added: {statistics.median(row.lines for row in done):g}; "
-            f"without lines that are only indented: {statistics.median(row.lines - row.indented for row in done):g}."
-        )
     yield ""
-    yield "| script | lines | only indented | losses | largest relative difference | |"
+    if done:
+        yield "| lines added | scripts | median | at most 6 | without indented ones: median | at most 6 |"
+        yield "|---|---:|---:|---:|---:|---:|"
+        public = [row for row in done if not row.script.startswith((_SUITE, _FIXTURES))]
+        for name, some in (("all", done), ("public scripts", public)):
+            figures = _few([row.lines for row in some]), _few([row.new for row in some])
+            yield f"| {name} | {len(some)} | {' | '.join(figures)} |"
+        yield ""
+    yield f"{_HEAD} only indented | losses | largest relative difference | |"
     yield "|---|---:|---:|---:|---:|---|"
     yield from (row.line() for row in rows)
 

@@ -2,72 +2,28 @@
 
 Everything is computed in float64, so that what several processes round otherwise stays far below what a mistake makes:
 that is torch's default type, loaders give it, and modules are given it. Recorded are the losses that go backward, the
-optimizer steps, what the first rank prints, and which files there are in the end.
+optimizer steps, which files the rank writes; what it prints goes to a file of its own.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import socket
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from autoaccel.measure.observing import double_precision
+from autoaccel.measure.observing.hooks import around
 from benchmarks.public_scripts import observe
 
-LIMIT = 200.0  # seconds for a launch
 
-
-def launch(ranks: int, script: Path, arguments: list[str], folder: Path, results: Path, options: dict[str, Any]) -> str:
-    """Run a script by some ranks, and write what they did to `results`; the answer says what went wrong."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    results.mkdir(parents=True)
-    children: dict[int, int] = {}
-    for rank in range(ranks):
-        pid = os.fork()
-        if not pid:
-            names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-            if ranks > 1:
-                given = (rank, rank, ranks, ranks, "127.0.0.1", port)
-                os.environ.update({name: str(value) for name, value in zip(names, given, strict=True)})
-            _be_a_rank(rank, script, arguments, folder, results, options)
-        children[pid] = rank
-    return _awaited(children, time.monotonic() + LIMIT)
-
-
-def _awaited(children: dict[int, int], end: float) -> str:
-    said: list[str] = []
-    while children:
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if pid:
-            rank = children.pop(pid)
-            if code := os.waitstatus_to_exitcode(status):
-                said.append(f"rank {rank}: exit status {code}")
-        elif time.monotonic() > end:
-            for each, rank in list(children.items()):
-                os.kill(each, 9)
-                os.waitpid(each, 0)
-                said.append(f"rank {rank}: over {LIMIT:g} s")
-                del children[each]
-        else:
-            time.sleep(0.01)
-    return "; ".join(said)
-
-
-def _be_a_rank(
+def be_a_rank(
     rank: int, script: Path, arguments: list[str], folder: Path, results: Path, options: dict[str, Any]
 ) -> None:
-    import atexit
-
-    atexit._clear()  # noqa: SLF001 - those of the process that this one is a fork of
-    for number, name in ((1, "out"), (2, "err")):
-        os.dup2(os.open(results / f"{name}.{rank}", os.O_WRONLY | os.O_CREAT), number)
+    """Run a script, and write what it did to `results`."""
     os.chdir(folder)
     os.environ.update(options["environment"])
     sys.path[:0] = ["", *options["path"]]  # the first one gives way to the folder of the script
@@ -77,19 +33,30 @@ def _be_a_rank(
         observe.SHIMS[shim]()
     observe.install(observation)
     observe.settle(0)
-    status = 0
+    written = _watched()
     try:
         observe.execute(script, arguments)
     except observe.Stop:
         pass
-    except SystemExit as leave:
-        status = 0 if leave.code in (None, 0) else 1
-    except BaseException as problem:
-        sys.excepthook(type(problem), problem, problem.__traceback__)
-        status = 1
-    record = {"losses": observation.losses, "steps": observation.steps}
-    (results / f"record.{rank}").write_text(json.dumps(record), encoding="utf-8")
-    with contextlib.suppress(Exception):
-        atexit._run_exitfuncs()  # noqa: SLF001 - as at any other end
-    sys.stdout.flush()
-    os._exit(status)
+    finally:
+        record = {"losses": observation.losses, "steps": observation.steps, "written": sorted(written)}
+        (results / f"record.{rank}").write_text(json.dumps(record), encoding="utf-8")
+
+
+def _watched() -> set[str]:
+    """The files that this process opens for writing from now on: by Python, and by `torch.save`."""
+    found: set[str] = set()
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR) and isinstance(arguments[0], str):
+            found.add(os.path.realpath(arguments[0]))
+
+    sys.addaudithook(hook)
+
+    @around(torch, "save")
+    def save(plain: Any, obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
+        plain(obj, f, *args, **kwargs)
+        if isinstance(f, str | os.PathLike):
+            found.add(os.path.realpath(f))
+
+    return found
