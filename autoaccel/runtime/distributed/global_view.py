@@ -23,7 +23,7 @@ from .. import devices
 from ..environment import Decision, note
 from ..execution_mode import is_traced
 from . import batch_norm, batch_part, gradient_reduction, process_group, random_draws, sharding, shares
-from .row_independence import RowIndependence, examine
+from .row_independence import RowIndependence, examine, put_back_unless
 from .shares import RankRows
 
 _Model = TypeVar("_Model", bound=nn.Module)
@@ -134,7 +134,15 @@ class GlobalForward:
         found = self._row_independence(batch)
         if found.problem:
             return self._forward(*args, **kwargs)
-        return self._shared(batch, found)
+        if not batch.may_tell_lengths:
+            return self._gathered(batch, found, self._share(batch, found))
+        with put_back_unless(self._model) as keep:
+            share = self._share(batch, found)
+            if self._are_alike(share, found):
+                keep()
+                return self._gathered(batch, found, share)
+        self._know(batch, RowIndependence("the shape of its outputs hangs on what is in all rows"))
+        return self._forward(*args, **kwargs)
 
     def _meet(self, batch: _Batch) -> None:
         """See that all ranks are at the same call, with as many rows and the same random numbers."""
@@ -153,10 +161,12 @@ class GlobalForward:
     def _row_independence(self, batch: _Batch) -> RowIndependence:
         key = (self._model.training, batch.form)
         found = self._independence.get(key)
-        if found is None:
-            found = self._independence[key] = self._examined(batch)
-            decision = Decision(not found.problem, found.problem or f"each of {self._group.size} ranks has its rows")
-            note(f"distribute {self._name}", decision)
+        return self._know(batch, self._examined(batch)) if found is None else found
+
+    def _know(self, batch: _Batch, found: RowIndependence) -> RowIndependence:
+        self._independence[self._model.training, batch.form] = found
+        decision = Decision(not found.problem, found.problem or f"each of {self._group.size} ranks has its rows")
+        note(f"distribute {self._name}", decision)
         return found
 
     def _examined(self, batch: _Batch) -> RowIndependence:
@@ -181,17 +191,35 @@ class GlobalForward:
             return RowIndependence(f"rank {verdicts.index(True)} cannot compute a part of it")
         return found
 
-    def _shared(self, batch: _Batch, found: RowIndependence) -> Any:
+    def _share(self, batch: _Batch, found: RowIndependence) -> Any:
+        """The outputs of this rank's rows."""
         rows = RankRows(batch.count, self._group.rank, self._group.size)
-        share = batch_part.Share(rows, found.draws)
         with self._group.naming_the_lost(f"at call {self._calls} of {self._name}"):
             args, kwargs = batch.arguments(rows)
-            with batch_part.computing(share):
-                result = self._forward(*args, **kwargs)
-            leaves, form = pytree.tree_flatten(result)
-            if len(leaves) != len(found.outputs):
-                raise RuntimeError(f"accel.distribute: {self._name} gives outputs of another form than at first")
-            before = _Recomputing(share)
+            with batch_part.computing(batch_part.Share(rows, found.draws)):
+                return self._forward(*args, **kwargs)
+
+    def _are_alike(self, share: Any, found: RowIndependence) -> bool:
+        """Whether outputs of all ranks have one shape but for their rows: what is padded to the longest may not."""
+        leaves = pytree.tree_leaves(share)
+        dims = (*found.outputs, *[None] * len(leaves))
+        shapes = [
+            (each.dtype, *(size for at, size in enumerate(each.shape) if at != dim))
+            for each, dim in zip(leaves, dims, strict=False)
+            if isinstance(each, torch.Tensor)
+        ]
+        mine = float(zlib.crc32(f"{len(leaves)} {shapes}".encode()))
+        all_of_them = self._group.exchange([mine], f"after call {self._calls} of {self._name}")
+        return all(theirs == mine for (theirs,) in all_of_them)
+
+    def _gathered(self, batch: _Batch, found: RowIndependence, share: Any) -> Any:
+        """The outputs of all ranks."""
+        rows = RankRows(batch.count, self._group.rank, self._group.size)
+        leaves, form = pytree.tree_flatten(share)
+        if len(leaves) != len(found.outputs):
+            raise RuntimeError(f"accel.distribute: {self._name} gives outputs of another form than at first")
+        before = _Recomputing(batch_part.Share(rows, found.draws))
+        with self._group.naming_the_lost(f"at call {self._calls} of {self._name}"):
             gathered = [
                 leaf if dim is None else shares.gather(leaf, rows, dim, before)
                 for leaf, dim in zip(leaves, found.outputs, strict=True)
@@ -233,9 +261,22 @@ class _Batch:
         kinds = [each.dim() if isinstance(each, torch.Tensor) else type(each) for each in self._leaves]
         return tuple(zip(kinds, self._by_rows, strict=True)), self._structure
 
+    @property
+    def may_tell_lengths(self) -> bool:
+        """Whether rows may have lengths, by which outputs get their shape: there are lists, or whole numbers."""
+        by_rows = (each for each, split in zip(self._leaves, self._by_rows, strict=True) if split)
+        return any(not isinstance(each, torch.Tensor) or not each.is_floating_point() for each in by_rows)
+
     def few(self, count: int) -> _Batch:
-        """The first rows."""
-        leaves = [each[:count] if split else each for each, split in zip(self._leaves, self._by_rows, strict=True)]
+        """Rows from the first to the last: in batches that are sorted, as by length, neighbours are alike."""
+        chosen = [number * (self.count - 1) // max(count - 1, 1) for number in range(count)]
+
+        def of(leaf: Any) -> Any:
+            if isinstance(leaf, torch.Tensor):
+                return leaf.index_select(0, torch.tensor(chosen, device=leaf.device))
+            return [leaf[at] for at in chosen]
+
+        leaves = [of(each) if split else each for each, split in zip(self._leaves, self._by_rows, strict=True)]
         args, kwargs = pytree.tree_unflatten(leaves, self._structure)
         return _Batch(args, kwargs)
 

@@ -156,6 +156,18 @@ def _same(mine: list[Any], theirs: list[Any]) -> bool:
 
 
 @contextmanager
+def put_back_unless(model: nn.Module) -> Iterator[Callable[[], None]]:
+    """Undo what forward passes change of buffers and generators, unless what this gives is called."""
+    state, values = RngState(cuda=True), _buffers(model)
+    kept: list[bool] = []
+    yield lambda: kept.append(True)
+    if not kept:
+        with torch.no_grad():
+            _restore(model, values)
+        state.restore()
+
+
+@contextmanager
 def _put_back(model: nn.Module) -> Iterator[None]:
     """Undo what forward passes change: generators, buffers, attributes, what autocast keeps of weights."""
     state = RngState(cuda=True)

@@ -36,13 +36,15 @@ TRAININGS: Final = (
     "draws",
     "centred",
     "not_by_rows",
+    "lengths",
+    "sorted_lengths",
     "frozen_then_not",
     "two_shares",
     "layers",
 )
 SHARDED: Final = ("summed_loss", "gan", "gan_in_parts", "draws", "layers")
 """Trainings in which nothing but forward passes computes with parameters."""
-WHOLE: Final = {"centred": 1, "not_by_rows": 2}
+WHOLE: Final = {"centred": 1, "not_by_rows": 2, "lengths": 1, "sorted_lengths": 1}
 """Trainings with models that hang on the whole batch: how many."""
 FAILURES: Final = {
     "raises": ("rank 1 has failed with ValueError: the third step; this is rank 0, at call 4 of Sequential", 1),

@@ -342,6 +342,47 @@ def not_by_rows() -> Log:
     return log + learned(centred, recurrent, model)
 
 
+class Padded(nn.Module):
+    """Pads its outputs to the longest row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(11, 6)
+        self.drop = nn.Dropout(0.2)
+        self.norm = nn.BatchNorm1d(6)
+        self.recur = nn.GRU(6, 5, batch_first=True)
+
+    def forward(self, tokens: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        x = self.norm(self.drop(self.embed(tokens)).transpose(1, 2)).transpose(1, 2)
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        padded: torch.Tensor = nn.utils.rnn.pad_packed_sequence(self.recur(packed)[0], batch_first=True)[0]
+        return padded
+
+
+@training
+def lengths() -> Log:
+    """Outputs whose shape hangs on what is in a batch, which shows in the second batch: all is put back then."""
+    torch.manual_seed(14)
+    model = distributed(Padded())
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    log = []
+    for longest in ([6] * 8, [6, 6, 5, 5, 4, 4, 3, 3], [2, 2, 3, 3, 4, 4, 5, 6]):
+        out = model(torch.randint(0, 11, (8, 6)), torch.tensor(longest))
+        loss = (out * torch.randn(out.shape)).sum()
+        step(optimizer, loss)
+        log += [loss.item(), *out.shape]
+    return log + learned(model)
+
+
+@training
+def sorted_lengths() -> Log:
+    """The same in a batch that is sorted, which the first rows do not show."""
+    torch.manual_seed(15)
+    model = distributed(Padded())
+    out = model(torch.randint(0, 11, (16, 6)), torch.tensor([6] * 7 + [5] * 5 + [3] * 4))
+    return [*out.shape, out.sum().item()]
+
+
 @training
 def frozen_then_not() -> Log:
     """Layers that begin to learn later, an average of the weights, and batches of fewer rows than there are ranks."""
