@@ -11,8 +11,9 @@ import statistics
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,8 @@ def tried(corpus: Path, run: Run, keep: Path | None) -> Row:
             return Row(run.name, "left alone", reason=reason_of(done.stderr))
         results = (keep or Path(scratch)).absolute() / run.name.replace("/", "_")
         shutil.rmtree(results, ignore_errors=True)
-        first, again = (ran(1, original, run, results / name, Path(scratch)) for name in ("original", "again"))
+        first = ran(1, original, run, results / "original", Path(scratch))
+        again = cache(lambda: ran(1, original, run, results / "again", Path(scratch)))
         if first.problem or not first.losses:
             return Row(run.name, "not run", lines, indented, reason=first.problem or "it makes no step")
         worst = 0.0
@@ -179,8 +181,8 @@ def files_below(folder: Path) -> set[str]:
     return {str(each.relative_to(folder)) for each in folder.rglob("*") if "__pycache__" not in each.parts}
 
 
-def different(first: Done, again: Done, other: Done, ranks: int) -> str:
-    """What differs between the original, which was run twice, and the distributed script."""
+def different(first: Done, again: Callable[[], Done], other: Done, ranks: int) -> str:
+    """What differs between the original, which is run again where it may vary, and the distributed script."""
     if len(first.losses) != len(other.losses) or first.steps != other.steps:
         return f"{other.steps} steps instead of {first.steps}"
     if ranks == 1 and first.losses != other.losses:
@@ -189,14 +191,16 @@ def different(first: Done, again: Done, other: Done, ranks: int) -> str:
         return f"losses differ by {worst:.1e}"
     if other.twice:
         return f"written by several ranks: {', '.join(other.twice)}"
-    named = (lambda name: name) if first.files == again.files else (lambda name: re.sub(r"\d+", "#", name))
-    mine, theirs = (Counter(map(named, each.files)) for each in (first, other))
-    if odd := (mine - theirs) + (theirs - mine):
-        return f"other files: {', '.join(sorted(odd))}"
-    if len(first.output) != len(again.output):
+    if first.files != other.files:
+        named = (lambda name: name) if first.files == again().files else (lambda name: re.sub(r"\d+", "#", name))
+        mine, theirs = (Counter(map(named, each.files)) for each in (first, other))
+        if odd := (mine - theirs) + (theirs - mine):
+            return f"other files: {', '.join(sorted(odd))}"
+    bound = 0.0 if ranks == 1 else PRINTED
+    said = printed.difference(first.output, other.output, printed.masks([first.output]), bound)
+    if said is None or len(first.output) != len(again().output):
         return ""
-    varying = printed.masks([first.output, again.output])
-    return printed.difference(first.output, other.output, varying, 0.0 if ranks == 1 else PRINTED) or ""
+    return printed.difference(first.output, other.output, printed.masks([first.output, again().output]), bound) or ""
 
 
 def distance(some: Iterable[float], others: Iterable[float]) -> float:

@@ -114,7 +114,7 @@ def launched(rng: random.Random, kind: str, usual: float, workers: int) -> Outco
         others = [rank for rank in range(ranks) if rank != unlucky and ended.statuses[rank]]
         said = (Path(folder, f"err.{rank}").read_text(errors="replace") for rank in others)
         named = all(f"rank {unlucky} has" in each for each in said)
-    return Outcome(kind, _wrong(kind, unlucky, ended), ended.seconds, bool(ended.hung), ended.orphans, named)
+    return Outcome(kind, wrong_with(kind, unlucky, ended), ended.seconds, bool(ended.hung), ended.orphans, named)
 
 
 def _load_by_workers() -> None:
@@ -147,7 +147,8 @@ def _befall(kind: str, step: int, after: float) -> None:
         register_optimizer_step_pre_hook(before_a_step)
 
 
-def _wrong(kind: str, unlucky: int, ended: Launch) -> str:
+def wrong_with(kind: str, unlucky: int, ended: Launch) -> str:
+    """What is not as it shall be, in one line."""
     others = {rank: status for rank, status in ended.statuses.items() if rank != unlucky}
     if ended.hung or ended.orphans or (kind == END and any(ended.statuses.values())):
         return ended.problem
@@ -181,7 +182,7 @@ def started(rng: random.Random, kind: str, usual: float) -> Outcome:
             status = None
             os.killpg(run.pid, signal.SIGKILL)
             run.wait()
-        ended = Launch({0: status}, time.monotonic() - began, left_behind(run.pid))
+        ended = Launch({0: status}, time.monotonic() - began, left_behind(run.pid), LIMIT)
     wrong = ended.problem if ended.hung or ended.orphans or (kind == END and status) else ""
     return Outcome(f"{BY_TORCHRUN}{kind}", wrong, ended.seconds, bool(ended.hung), ended.orphans, kind == KILLED)
 

@@ -27,6 +27,7 @@ class Launch:
     seconds: float
     orphans: int
     """Of how many ranks a process was left behind."""
+    limit: float = LIMIT
 
     @property
     def hung(self) -> tuple[int, ...]:
@@ -35,7 +36,7 @@ class Launch:
     @property
     def problem(self) -> str:
         """What went wrong, in one line."""
-        said = [f"rank {rank}: over {LIMIT:g} s" for rank in self.hung]
+        said = [f"rank {rank}: over {self.limit:g} s" for rank in self.hung]
         said += [f"rank {rank}: exit status {status}" for rank, status in self.statuses.items() if status]
         return "; ".join(said + ([f"{self.orphans} processes left behind"] if self.orphans else []))
 
@@ -46,7 +47,6 @@ def launch(
     results: Path,
     *,
     limit: float = LIMIT,
-    meanwhile: Callable[[Mapping[int, int]], None] = lambda _: None,
 ) -> Launch:
     """Run a function as each of some ranks; one rank is a process by itself, that knows of no others.
 
@@ -55,7 +55,6 @@ def launch(
         be_a_rank: Gets the rank. What it raises ends the process as it ends a program.
         results: A folder for what each rank prints: `out.0`, `err.0` and so on.
         limit: Seconds after which a rank hangs.
-        meanwhile: Is called all the time with the rank of each process that lives, by its number.
     """
     results.mkdir(parents=True, exist_ok=True)
     port, began = free_port(), time.monotonic()
@@ -67,20 +66,19 @@ def launch(
             os.setsid()
             os.environ.update(rank_environment(rank, ranks, port) if ranks > 1 else {})
             _be_a_program(lambda rank=rank: be_a_rank(rank), rank, results)  # type: ignore[misc]
-    groups, statuses = tuple(living), dict.fromkeys(range(ranks), None)
-    ended: dict[int, int | None] = {**statuses}
+    groups = tuple(living)
+    ended: dict[int, int | None] = dict.fromkeys(range(ranks))
     while living and time.monotonic() - began < limit:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid:
             ended[living.pop(pid)] = os.waitstatus_to_exitcode(status)
         else:
-            meanwhile(living)
             time.sleep(0.005)
     seconds = time.monotonic() - began
     for pid in living:
         os.killpg(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    return Launch(ended, seconds, sum(left_behind(group) for group in groups))
+    return Launch(ended, seconds, sum(left_behind(group) for group in groups), limit)
 
 
 def left_behind(group: int) -> bool:
