@@ -27,7 +27,7 @@ _SIMPLE: Final = (ast.Assign, ast.AnnAssign, ast.Expr, ast.Return)
 def edits(script: Script) -> tuple[Edit, ...]:
     """The edits by which files are written once, and found by all. Raises `DeclinedError`."""
     calls = [(call, kind) for call in script.find(ast.Call) if (kind := file_call(script, call)) is not None]
-    calls = [(call, kind) for call, kind in calls if not _is_in_order(script, call)]
+    calls = [(call, kind) for call, kind in calls if not _is_in_order(script, call, kind)]
     alone = dict.fromkeys(each for call, kind in calls if (each := _alone(script, call, kind)) is not None)
     rest = [(call, kind) for call, kind in calls if not any(script.inside(call, each) for each in alone)]
     return (*_wraps(script, alone), *(each for call, kind in rest for each in _by_itself(script, call, kind)))
@@ -114,11 +114,21 @@ def _is_forgiven(script: Script, call: ast.Call) -> bool:
     return False
 
 
-def _is_in_order(script: Script, node: ast.AST) -> bool:
-    """Whether it stands in a block of the first rank's already."""
-    return any(
+def _downloads_itself(script: Script, call: ast.Call) -> bool:
+    """Whether what is called is in sight, and has a download, which is put in order there."""
+    functions = script.callees(call)
+    downloads = (
+        any(file_call(other, each) is FileCall.DOWNLOAD for each in other.within(function, ast.Call))
+        for other, function in functions
+    )
+    return len(functions) == len(script.values(call.func)) and all(downloads)
+
+
+def _is_in_order(script: Script, call: ast.Call, kind: FileCall) -> bool:
+    """Whether it stands in a block of the first rank's already, or what it calls is put in order itself."""
+    return (kind is FileCall.DOWNLOAD and _downloads_itself(script, call)) or any(
         isinstance(item.context_expr, ast.Call) and script.runtime_name(item.context_expr.func) == _FIRST
-        for outer in script.ancestors(node)
+        for outer in script.ancestors(call)
         if isinstance(outer, ast.With)
         for item in outer.items
     )
