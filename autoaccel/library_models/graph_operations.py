@@ -71,7 +71,8 @@ DIFFERENTIATING = frozenset(
 
 STARTS_CODE = (
     *("torch.multiprocessing.", "torch.distributed.rpc.", "torch.optim.", "torch.hub."),
-    *("operator.setitem", "operator.iadd", "operator.iconcat", "operator.call"),
+    *("operator.setitem", "operator.iadd", "operator.iconcat", "operator.call", "operator.methodcaller"),
+    *(f"itertools.{name}" for name in ("starmap", "accumulate", "takewhile", "dropwhile", "filterfalse", "groupby")),
 )
 """Functions of torch and of Python that keep what they are given, or run other code with it."""
 

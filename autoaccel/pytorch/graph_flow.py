@@ -26,6 +26,7 @@ from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.graph_operations import ENDING_BUILTINS, ENDING_METHODS, SHOWING_METHODS
 from autoaccel.library_models.python_names import CONTAINERS
 from autoaccel.pytorch import graph_results
+from autoaccel.pytorch.changing_calls import held_methods
 from autoaccel.pytorch.gradients import asks, is_asking_function, is_backward
 from autoaccel.pytorch.graph_holders import STORES, TENSORS, GraphHolders, Holder, HoldingName, is_of_module
 from autoaccel.pytorch.graph_states import UNFOLLOWED, CallStack, FlowState, GraphNeeded, calls_in, push_call
@@ -33,6 +34,8 @@ from autoaccel.pytorch.implicit_calls import hands_on_names
 from autoaccel.pytorch.object_references import (
     all_callers,
     attribute_reads,
+    callables,
+    connected_files,
     importing_files,
     possible_classes,
     property_name,
@@ -183,6 +186,7 @@ class GraphFlow:
             raise GraphNeeded(UNFOLLOWED)  # it came by a star from where nobody can look
         if isinstance(script.parent(call), ast.Expr):
             raise GraphNeeded(UNFOLLOWED)  # what is called for no result keeps what it is given
+        self._enter_unknown(script, call, call_stack)
         return False
 
     def _builtin(self, script: Script, call: ast.Call, name: str, call_stack: CallStack) -> bool | None:
@@ -228,6 +232,20 @@ class GraphFlow:
         inner = push_call(call_stack, (script, call, function))
         for name in positional(function):
             self._parameter(other, function, name, False, inner)
+
+    def _enter_unknown(self, script: Script, call: ast.Call, call_stack: CallStack) -> None:
+        """What is called is not known, `criterion(model(x), y)`: any callable of the project may keep what it gets."""
+        for bound in script.definitions(call.func) if isinstance(call.func, ast.Name) else ():
+            if bound.how == "param" and not script.callers(bound.scope.node).all():
+                raise Incomplete(f"`{bound.name}` comes from callers that are not seen")
+        for other, function in callables(script):
+            self.enter_all(script, call, other, function, call_stack)
+        for other in connected_files(script):
+            for each in other.find(ast.Lambda):
+                if other.call_of(each) is None:
+                    self.enter_all(script, call, other, each, call_stack)
+            for owner, _ in held_methods(other):  # `evaluate(model, outputs.append)`
+                self._fill(self._holders.of(other, owner, ()))
 
     def _parameter(self, script: Script, function: ast.AST, name: str, held: bool, call_stack: CallStack) -> None:
         for definition in script.reaching_definitions.scopes[function].definitions.get(name, ()):

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from autoaccel.analysis.attributes import stores
-from autoaccel.analysis.call_sites import arguments_for, handed_out
+from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
@@ -25,6 +25,7 @@ from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.container_insertions import insertions
 from autoaccel.pytorch.loader_calls import LoaderCall
+from autoaccel.pytorch.object_references import callables
 from autoaccel.pytorch.parameter_holders import has_parameters
 
 IN_WORKERS = ("dataset", "collate_fn", "worker_init_fn")
@@ -500,28 +501,6 @@ def _is_code(file: Script, expression: ast.expr) -> bool:
         if isinstance(each, ast.Name) and Kind.UNKNOWN in values.kinds:
             places.extend(place for place in bound_to(where, where.definitions(each)) if place not in places)
     return False
-
-
-@once
-def callables(script: Script) -> tuple[tuple[Script, ast.FunctionDef], ...]:
-    """What a callable that is not known may be, of the project: objects with a `__call__`, functions that are handed
-    over, put into tables, registered."""
-    return tuple(
-        (file, function)
-        for file in script.project.related(script)
-        for function in file.find(ast.FunctionDef)
-        if (function.name == "__call__" and isinstance(file.parent(function), ast.ClassDef))
-        or (not function.name.startswith("__") and handed_out(file, function) and _may_be_made(file, function))
-    )
-
-
-def _may_be_made(file: Script, function: ast.FunctionDef) -> bool:
-    """Whether a function within another one may be there: not that of a decorator that nobody uses."""
-    outer = file.function(function)
-    if not isinstance(outer, ast.FunctionDef):
-        return True
-    callers = file.callers(outer)
-    return bool(callers) or callers.missing is not None
 
 
 def _replaced_protocol(cls: ClassRef) -> Iterator[tuple[Script, ast.expr, ElementPath]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator
 
+from autoaccel.analysis.call_sites import handed_out
 from autoaccel.analysis.classes import external_lineage, lineage
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import NONE, Kind
@@ -162,3 +163,25 @@ def _may_be_same(script: Script, read: ast.Attribute, stored: frozenset[ast.Clas
     if here is None:
         return True
     return bool(here) and (stored is None or not here.isdisjoint(stored))
+
+
+@once
+def callables(script: Script) -> tuple[tuple[Script, ast.FunctionDef], ...]:
+    """What a callable that is not known may be, of the project: objects with a `__call__`, functions that are handed
+    over, put into tables, registered."""
+    return tuple(
+        (file, function)
+        for file in script.project.related(script)
+        for function in file.find(ast.FunctionDef)
+        if (function.name == "__call__" and isinstance(file.parent(function), ast.ClassDef))
+        or (not function.name.startswith("__") and handed_out(file, function) and _may_be_made(file, function))
+    )
+
+
+def _may_be_made(file: Script, function: ast.FunctionDef) -> bool:
+    """Whether a function within another one may be there: not that of a decorator that nobody uses."""
+    outer = file.function(function)
+    if not isinstance(outer, ast.FunctionDef):
+        return True
+    callers = file.callers(outer)
+    return bool(callers) or callers.missing is not None

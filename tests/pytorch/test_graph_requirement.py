@@ -67,7 +67,36 @@ net = nn.Linear(2, 2)
         pytest.param("def f():\n    yield call()\nfor v in f():\n    v.backward()\n", True, id="yielded"),
         pytest.param("a = []\nf = lambda v: a.append(v)\nf(call())\na[0].backward()\n", True, id="lambda that keeps"),
         pytest.param("def f(hook):\n    hook(call())\n", True, id="hook"),
-        pytest.param("def f(loss):\n    print(loss(call()).item())\n", False, id="criterion that is handed over"),
+        pytest.param("def f(loss):\n    print(loss(call()).item())\n", True, id="criterion of callers out of sight"),
+        pytest.param(
+            "def f(loss):\n    print(loss(call()).item())\nf(torch.nn.MSELoss())\n",
+            False,
+            id="criterion that is handed over",
+        ),
+        *(
+            pytest.param(
+                f"a = []\ndef f(loss):\n    print(loss(call()).item())\n{handed}\na[0].backward()\n", True, id=name
+            )
+            for name, handed in {
+                "function of a computed name": "def g(x):\n    a.append(x)\nf(globals()[name])",
+                "function of a module": "def g(x):\n    a.append(x)\nf(getattr(sys.modules[m], name))",
+                "partial": "import functools\ndef g(to, x):\n    to.append(x)\nf(functools.partial(g, a))",
+                "partial of a lambda": "from functools import partial\nf(partial(lambda to, x: to.append(x), a))",
+                "lambda of a table": "f({0: lambda x: a.append(x)}.get(0))",
+                "method of a list": "f(a.append)",
+            }.items()
+        ),
+        *(
+            pytest.param(
+                f"def f(loss):\n    print(loss(call()).item())\n{handed}\ntorch.ones(1).backward()\n", False, id=name
+            )
+            for name, handed in {
+                "partial that keeps nothing": "import functools\nf(functools.partial(lambda k, x: k * x, 2))",
+                "lambda of a table that keeps nothing": "f({0: lambda x: x.sum()}.get(0))",
+            }.items()
+        ),
+        pytest.param("import operator\noperator.methodcaller('add', call())(a)\n", True, id="methodcaller"),
+        pytest.param("import itertools\nlist(itertools.starmap(a, [(call(), 1)]))\n", True, id="starmap"),
         pytest.param(
             "from torch.utils import data as d\nfor v, in d.DataLoader(d.TensorDataset(call())):\n    v.backward()\n",
             True,
