@@ -66,6 +66,18 @@ _READING = sys.stdlib_module_names | frozenset(
     loguru yaml builtins autoaccel autoaccel_runtime""".split()
 )
 
+# Others whose functions keep nothing of the script's between two calls.
+_STATELESS = _READING | frozenset(
+    """cv2 albumentations imgaug imagecorruptions librosa soundfile python_speech_features resampy h5py lmdb tables zarr
+    netCDF4 xarray pyarrow polars dask pydicom nibabel SimpleITK itk monai torchio rasterio tifffile openslide decord av
+    imageio_ffmpeg turbojpeg blosc msgpack msgpack_numpy lz4 orjson ujson simplejson six regex requests boto3 fsspec
+    omegaconf hydra transformers tokenizers datasets diffusers accelerate peft sentencepiece spacy jieba gensim ftfy
+    unidecode editdistance Levenshtein kornia timm torch_geometric dgl ogb rdkit networkx igraph sympy numba jax
+    tensorflow pycocotools shapely trimesh open3d faiss annoy xgboost lightgbm gym gymnasium pettingzoo clip open_clip
+    torchinfo torchsummary thop fvcore ptflops click absl fire pytz dateutil prettytable natsort more_itertools
+    aim clearml swanlab sacred trackio dvclive""".split()
+)
+
 
 def gives_new_memory(layer: str) -> bool:
     """Whether what a layer gives is memory of its own: neither what it was handed nor a view of it."""
@@ -76,6 +88,11 @@ def only_reads(name: str) -> bool:
     """Whether a function belongs to a library that is known to leave its arguments alone, but for those that
     `written` tells of."""
     return name.partition(".")[0] in _READING
+
+
+def keeps_state(name: str) -> bool:
+    """Whether a function belongs to a library of which nobody knows what it keeps between two calls."""
+    return name.partition(".")[0] not in _STATELESS
 
 
 def written(name: str, call: ast.Call) -> Iterator[ast.expr]:

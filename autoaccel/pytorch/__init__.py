@@ -40,6 +40,7 @@ Data:
     container_insertions  what is put into objects that are there already
     order_generators     whether the order of samples is drawn from a generator of its own
     loader_changes       where a program changes that, and when
+    unseen_modules       calls of modules that are not in sight
     shared_resources     files, environment variables and printed lines that samples share with the loop
     file_calls           what calls do to files
     path_texts           the texts that a path may be

@@ -39,6 +39,7 @@ from autoaccel.pytorch.loader_inputs import ALL, IN_WORKERS, LoaderInputs
 from autoaccel.pytorch.loader_loops import LoaderLoop
 from autoaccel.pytorch.order_generators import shares_generator
 from autoaccel.pytorch.shared_resources import SharedResources
+from autoaccel.pytorch.unseen_modules import calls_of_unseen_modules
 
 _ORDER = frozenset(ALL) - frozenset(IN_WORKERS)
 _CONTAINERS = frozenset({Kind.SEQUENCE, Kind.MAPPING, Kind.ARRAY})
@@ -75,6 +76,17 @@ class LoaderState:
         return min((*names, *self.inputs.storing()), default=None)
 
     @cached_property
+    def unseen(self) -> str | None:
+        """A module that is not seen and that is called when a sample is made."""
+        calls = (
+            (module, call)
+            for file in set(self.inputs.code.values())
+            for call, module in calls_of_unseen_modules(file)
+            if file.function(call) in self.inputs.code
+        )
+        return min((module for module, _ in calls), default=None)
+
+    @cached_property
     def carrier(self) -> str | None:
         """One that leaves behind what is read when another sample is made."""
         kept = [each for each in _own_changes(self.inputs) if _is_read_again(self.inputs, *each)]
@@ -98,11 +110,15 @@ class LoaderState:
         here = loader_state(self.script, self.made, in_workers=True)
         if in_workers and (keeper := here.keeper) is not None:
             return f"`{keeper}` keeps something between samples, of which each worker would keep its own"
+        if in_workers and (unseen := here.unseen) is not None:
+            return f"`{unseen}` is not seen, and may keep something between samples, as each worker would of its own"
         if any(_may_be_left(*draw) for draw in draws):
             if self.draws_on():
                 return "a batch that nobody asked for would change its generator"
             if (carrier := here.carrier) is not None:
                 return f"`{carrier}` keeps something between samples, and a batch that nobody asked for would change it"
+            if (unseen := here.unseen) is not None:
+                return f"`{unseen}` is not seen, and a batch that nobody asked for may change what it keeps"
         beside = partial(self._runs_beside_any, draws)
         if self.changed_any_time or any(beside(*place) for place in self.changes):
             return "its dataset, order or collation is changed while it is read"
@@ -343,10 +359,25 @@ def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[Scrip
         for owner, call in held_methods(file):
             if call is not None and inputs.touched(file, owner):
                 yield file, call
+    yield from _changed_by_unseen_modules(inputs, scripts)
     for (scope, name), file in inputs.names.items():
         for each in file.reaching_definitions.scopes[scope].definitions.get(name, ()):
             if each.how not in ("import", "def", "class", "param"):
                 yield file, each.node
+
+
+def _changed_by_unseen_modules(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[ScriptNode]:
+    """The calls of modules that are not seen which samples call, too, or which were handed one of the inputs: they may
+    keep it, and change it or what they give later."""
+    calls = [(file, call, module) for file in scripts for call, module in calls_of_unseen_modules(file)]
+    known = {
+        module
+        for file, call, module in calls
+        if file.function(call) in inputs.code or any(inputs.touched(file, each) for each in given_values(call))
+    }
+    for file, call, module in calls:
+        if module in known and file.function(call) not in inputs.code:
+            yield file, call
 
 
 def _own_changes(inputs: LoaderInputs) -> Iterator[ScriptNode]:

@@ -9,24 +9,27 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from autoaccel.analysis.classes import class_info, lineage
+from autoaccel.analysis.classes import class_info, lineage, methods
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.call_arguments import given_as, given_values
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import is_constant, last_name
 from autoaccel.library_models.python_names import CONTAINER_CHANGES, TEXT_RUNNERS
-from autoaccel.pytorch.changing_calls import changed_by_library, is_library, is_unknown, is_unseen
+from autoaccel.pytorch.changing_calls import changed_by_library, held_methods, is_library, is_unknown, is_unseen
 from autoaccel.pytorch.file_calls import FileContent, FileUse, file_read, file_written
-from autoaccel.pytorch.path_texts import ANYTHING, Texts, inside, path_texts
+from autoaccel.pytorch.path_texts import ANYTHING, PathText, Texts, inside, path_texts
+from autoaccel.pytorch.unseen_modules import calls_of_unseen_modules
 
 _ENVIRONMENT = frozenset({"os.environ", "os.environb"})
 _ASKED = frozenset({"os.getenv", "os.getenvb"})
 _EXPANDING = "os.path.expandvars"
+_HANDING_DOWN = re.compile(r"(os\.(system|popen|exec|spawn|posix_spawn)|subprocess\.)\w*")  # all of them, to a program
+_ENVIRONMENT_WORDS = re.compile("environ|getenv|expandvars|system|popen|exec|spawn|subprocess")
 _MAPPING_CHANGES = CONTAINER_CHANGES | {"__setitem__", "__delitem__", "__ior__"}
 _DEFAULTS = tuple(f"torch.set_default_{what}" for what in ("dtype", "device", "tensor_type"))
 _LOGGING = frozenset("debug info warning error exception critical log".split())
@@ -92,6 +95,41 @@ class SharedResources:
                 texts = _texts(file, written)
                 if any(_may_meet(use, known, written, texts, contents) for use, known in read):
                     yield file, node
+        yield from self._told_of([text for _, known in read for text in known if text.head])
+
+    @cached_property
+    def _given(self) -> frozenset[str]:
+        """What the objects that make samples were given, as it is written: `args.root`."""
+        classes = [(file, file.parent(function)) for function, file in self.code.items()]
+        makers = (
+            each
+            for file, cls in classes
+            if isinstance(cls, ast.ClassDef)
+            for each in methods(file.class_ref(cls), "__init__")
+        )
+        return frozenset(
+            ast.unparse(each)
+            for file, constructor in makers
+            for _, call in file.callers(constructor)
+            for each in given_values(call)
+            if isinstance(each, ast.Attribute)
+        )
+
+    def _told_of(self, read: Sequence[PathText]) -> Iterator[ScriptNode]:
+        """The calls of modules that are not seen and were told where the files lie."""
+        calls = [(file, call, module) for file in self.scripts for call, module in calls_of_unseen_modules(file)]
+        told = {
+            module
+            for file, call, module in calls
+            for each in given_values(call)
+            if (isinstance(each, ast.Attribute) and ast.unparse(each) in self._given)
+            or any(
+                text == known or inside(text).may_be(known)
+                for text in path_texts(file, each)
+                for known in (read if text.whole else ())
+            )
+        }
+        yield from ((file, call) for file, call, module in calls if module in told)
 
     @cached_property
     def _appends(self) -> bool:
@@ -112,7 +150,7 @@ class SharedResources:
     @cached_property
     def environment_changes(self) -> tuple[ScriptNode, ...]:
         """Where environment variables are set that samples read."""
-        if not any("environ" in file.text for file in self.scripts):
+        if not any(_ENVIRONMENT_WORDS.search(file.text) for file in self.scripts):
             return ()
         code = self.code | self.possible_code
         read = {key for function, file in code.items() for key in _variables(file, function)}
@@ -211,15 +249,15 @@ def _is_append(call: ast.Call) -> bool:
 
 def _variables(file: Script, function: ast.AST) -> Iterator[str | None]:
     """The environment variables that a function reads; None for those whose names are not known."""
-    for kind in (ast.Name, ast.Attribute):
+    for kind in (ast.Name, ast.Attribute, ast.Subscript, ast.Call):
         for node in file.within(function, kind):
-            name = file.qualname(node)
+            name = file.qualname(node) if isinstance(node, ast.Name | ast.Attribute) else None
             if name in _ASKED:
                 call = file.call_of(node)
                 yield _text(call.args[0]) if call is not None and call.args else None
-            elif name == _EXPANDING:
+            elif name == _EXPANDING or (name is not None and _HANDING_DOWN.fullmatch(name)):
                 yield None
-            elif name in _ENVIRONMENT or (isinstance(node, ast.Name) and _is_environment(file, node)):
+            elif name in _ENVIRONMENT or (name is None and _is_environment(file, node)):
                 match file.parent(node):
                     case ast.Subscript(slice=key):
                         yield _text(key)
@@ -250,9 +288,15 @@ def _set_variables(file: Script) -> Iterator[tuple[ast.AST, str | None]]:
                     yield call, keyword.arg if isinstance(keyword, ast.keyword) else None
     yield from ((target, None) for target in file.syntax_index.stored("environ"))
     for call in file.find(ast.Call):
-        given = given_values(call) if _is_out_of_sight(file, call) else changed_by_library(file, call)
+        unseen = _is_out_of_sight(file, call) or (file.qualname(call.func) or "").startswith("unittest.")
+        given = given_values(call) if unseen else changed_by_library(file, call)
         if any(_is_environment(file, each) for each in given):
             yield call, None
+    yield from ((call, None) for call, _ in calls_of_unseen_modules(file))
+    yield from ((call, _text(call.args[0]) if call.args else None) for call in file.calls("os.putenv", "os.unsetenv"))
+    for owner, place in held_methods(file):
+        if _is_environment(file, owner):  # handed on, it may be called by whatever is called
+            yield from ((each, None) for each in ([place] if place is not None else file.find(ast.Call)))
 
 
 def _is_out_of_sight(file: Script, call: ast.Call) -> bool:
@@ -260,7 +304,22 @@ def _is_out_of_sight(file: Script, call: ast.Call) -> bool:
 
 
 def _is_environment(file: Script, expression: ast.expr) -> bool:
-    return any(value.name in _ENVIRONMENT for value in file.values(expression))
+    """Whether an expression is `os.environ`, or what is called so and comes from where nobody knows."""
+    places = [expression]
+    for each in places:
+        if any(value.name in _ENVIRONMENT for value in file.values(each)):
+            return True
+        match each:
+            case ast.Attribute(attr="environ" | "environb") if file.qualname(each) is None:
+                return True  # of `sys.modules["os"]`
+            case ast.Subscript(slice=ast.Constant(value="environ" | "environb")):
+                return True
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value="environ" | "environb"), *_]):
+                return True
+            case ast.Name():
+                bound = (made.value for made in file.definitions(each) if made.value is not None and not made.path)
+                places.extend(value for value in bound if value not in places)
+    return False
 
 
 def _text(expression: ast.expr | None) -> str | None:

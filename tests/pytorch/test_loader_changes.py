@@ -347,3 +347,27 @@ def test_changed_after_a_function_has_made_it(body: str, changed: bool) -> None:
     script = load(text + body)
     (made,) = loader_calls(script)
     assert loader_state(script, made).changed_after(script, made.call) is changed
+
+
+@pytest.mark.parametrize(
+    ("before", "item", "body", "changed"),
+    [
+        ("import mining\nmining.keep(data)", "self.x[i]", "mining.step()", True),
+        ("from mining import Miner\nminer = Miner(data)", "self.x[i]", "miner.step()", True),
+        ("import mining\nminer = mining.make(order)", "self.x[i]", "mining.step()", True),
+        ("import mining", "mining.change(self.x[i])", "mining.step()", True),
+        ("import mining", "mining.change(self.x[i])", "pass", False),
+        ("import mining", "self.x[i]", "mining.step(x)", False),
+        ("import cv2", "cv2.flip(self.x[i])", "cv2.imshow('a', x)", False),
+    ],
+)
+def test_a_module_out_of_sight(before: str, item: str, body: str, changed: bool) -> None:
+    assert (state_of(body, before=before, item=item) is not None) is changed
+
+
+def test_what_a_module_out_of_sight_keeps_is_kept_by_each_worker() -> None:
+    text = SCRIPT.format(item="mining.change(self.x[i])", given="", dataset="data")
+    script = load(f"import mining\n{text}for x in loader:\n    pass\n")
+    (made,) = loader_calls(script)
+    assert "`mining` is not seen" in (loader_state(script, made).problem([], in_workers=True) or "")
+    assert loader_state(script, made).problem([]) is None
