@@ -24,11 +24,8 @@ def reachable_code(script: Script, nodes: Iterable[ast.AST], *, building: bool =
 
     Unless `building`, the models that it runs are there: what has built them is not part of it.
     """
-    found: list[ScriptNode] = [(script, node) for node in nodes]
-    hooks = [
-        (other, hook) for other, hook in implicit_calls.hooks(script) if isinstance(hook, ast.FunctionDef | ast.Lambda)
-    ]
-    found += hooks
+    hooks = _hooks(script)
+    found: list[ScriptNode] = [*((script, node) for node in nodes), *hooks]
     seen: set[ast.AST] = {hook for _, hook in hooks}
     for at, node in found:  # grows while it is walked
         for other, function in _entered(at, node, building):
@@ -36,6 +33,58 @@ def reachable_code(script: Script, nodes: Iterable[ast.AST], *, building: bool =
                 seen.add(function)
                 found.append((other, function))
     return found
+
+
+def running_code(script: Script, nodes: Iterable[ast.AST]) -> list[ScriptNode]:
+    """As `reachable_code`, without the helpers of constructors that have built the models before: `_make_layer`."""
+    hooks = _hooks(script)
+    running: dict[ScriptNode, None] = dict.fromkeys([*((script, node) for node in nodes), *hooks])
+    pending: list[tuple[ScriptNode, bool]] = [(each, False) for each in running]
+    met = set(pending)
+    for (at, node), builds in pending:  # grows while it is walked
+        runs = set[ast.AST]() if builds else {each for _, each in _entered(at, node, building=False)}
+        helpers = _helpers(at, node) if builds else frozenset[ast.AST]()
+        for entered in _entered(at, node, building=True):
+            function = entered[1]
+            built = function in helpers or (not builds and function not in runs)
+            if not built:
+                running[entered] = None
+            step = (entered, built or (builds and function.name == "__init__"))
+            if step not in met:
+                met.add(step)
+                pending.append(step)
+    return list(running)
+
+
+@once
+def _helpers(script: Script, builder: ast.AST) -> frozenset[ast.AST]:
+    """The functions that a constructor, or a helper of one, calls and that leave nothing behind to be called later: by
+    their own name, or a function that they make."""
+    called = [each for call in script.within(builder, ast.Call) for each in script.callees(call)]
+    return frozenset(
+        function
+        for other, function in called
+        if function.name not in ("forward", "__call__")
+        and not any(
+            isinstance(part, ast.FunctionDef | ast.Lambda) for part in ast.walk(function) if part is not function
+        )
+        and not any(_is_named(each, function.name) for each in (script, other))
+    )
+
+
+def _is_named(script: Script, name: str) -> bool:
+    """Whether a file names a function other than to call it."""
+    called = {call.func for call in script.find(ast.Call)}
+    return any(
+        isinstance(each.ctx, ast.Load) and _last(each) == name and each not in called
+        for each in (*script.find(ast.Name), *script.find(ast.Attribute))
+    )
+
+
+def _hooks(script: Script) -> list[ScriptNode]:
+    return [
+        (other, hook) for other, hook in implicit_calls.hooks(script) if isinstance(hook, ast.FunctionDef | ast.Lambda)
+    ]
 
 
 @once_all

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Project, Script, load
-from autoaccel.pytorch.reachable_code import reachable_code, tabled_functions
+from autoaccel.pytorch.reachable_code import reachable_code, running_code, tabled_functions
 
 HEAD = """\
 import functools
@@ -133,3 +133,56 @@ def test_tabled_functions(case: str) -> None:
     own = "def g(): ...\ndef h(): ...\ndef wrap(f): ...\nclass A:\n    def go(self): ...\n"
     script = load(f"{HEAD}{own}{text}\n")
     assert sorted(described([*tabled_functions(script)])) == expected
+
+
+# By case: the constructor of a model, what stands beside it, and what runs of it when the model does.
+BUILT: dict[str, tuple[str, str, list[str]]] = {
+    "a helper that builds layers": (
+        "def __init__(self): self.a = self.make()",
+        "def make(self): return N()",
+        ["M.forward", "N.forward"],
+    ),
+    "a helper of a helper": (
+        "def __init__(self): self.a = self.make()",
+        "def make(self): return self.one()\n    def one(self): return N()",
+        ["M.forward", "N.forward"],
+    ),
+    "a helper that the forward pass calls as well": (
+        "def __init__(self): self.a = self.extra()",
+        "def extra(self): ...",
+        ["M.extra", "M.forward"],
+    ),
+    "a function that is kept": (
+        "def __init__(self): self.a = self.make",
+        "def make(self): ...",
+        ["M.forward", "M.make"],
+    ),
+    "one that is called and kept": (
+        "def __init__(self): self.a, self.b = self.make, self.make()",
+        "def make(self): ...",
+        ["M.forward", "M.make"],
+    ),
+    "one that makes a function": (
+        "def __init__(self): self.a = self.make()",
+        "def make(self): return lambda x: x @ x",
+        ["M.forward", "M.make"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BUILT)
+def test_helpers_of_constructors_run_before(case: str) -> None:
+    constructor, helpers, expected = BUILT[case]
+    forward = "def forward(self, x): return self.extra(self.a, x)"
+    model = f"class M(nn.Module):\n    {constructor}\n    {helpers}\n    {forward}\n"
+    script = load(f"{HEAD}{OTHER}{model}m = M()\ndef f(x): return m(x)\n")
+    function = next(each for each in script.find(ast.FunctionDef) if each.name == "f")
+    found = [each for each in described(running_code(script, [function])) if not each.endswith(("f", "__init__"))]
+    assert sorted(found) == expected
+
+
+def test_helpers_of_constructors_that_run_now() -> None:
+    made = "class A:\n    def __init__(self): self.make()\n    def make(self): ...\n"
+    script = load(f"{HEAD}{made}def f(x): return A()\n")
+    function = next(each for each in script.find(ast.FunctionDef) if each.name == "f")
+    assert described(running_code(script, [function])) == ["f", "A.__init__", "A.make"]

@@ -122,9 +122,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         if problem is None:
             hoists = [hoist for region in placed.regions for hoist in region.hoists]
             report_at = step.backwards[0].call
-            flow = low_precision_flow.find(
-                script, placed.statements(script), hoists, placed.code, placed.float32_casts, report_at
-            )
+            statements = placed.statements(script)
+            flow = low_precision_flow.find(script, statements, hoists, placed.float32_casts, report_at)
             problem = next(iter(flow.problems), None)
         if problem is not None:
             yield RULE.skip(*problem)
@@ -142,7 +141,7 @@ def _evaluation_only(script: Script) -> Iterator[Finding | Skipped]:
     """Forward passes of a program that only evaluates; what comes after them gets float32, as before."""
     for each in evaluation_only.evaluation_forwards(script):
         code = reachable_code(script, [each.statement])
-        flow = low_precision_flow.find(script, [each.statement], [], code, [each.call], each.call)
+        flow = low_precision_flow.find(script, [each.statement], [], [each.call], each.call)
         problems = (
             *unsafe_operations.in_code(code, script, each.call),
             *blockers.in_file(script, each.call),

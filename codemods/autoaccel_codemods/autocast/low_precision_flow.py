@@ -22,6 +22,7 @@ from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import LOW, METHODS, NO_TENSOR_BUILTINS, STORING
 from autoaccel.pytorch import implicit_calls, module_containers
+from autoaccel.pytorch.reachable_code import running_code
 from autoaccel.pytorch.step_effects import Effect, call_effects
 from autoaccel_codemods.autocast import expression_flow
 from autoaccel_codemods.autocast.blockers import Problem, problem_at
@@ -69,15 +70,16 @@ def find(
     script: Script,
     statements: Iterable[ast.stmt],
     hoists: Iterable[Hoist],
-    code: list[ScriptNode],
     float32_casts: Iterable[ast.expr],
     report_at: ast.AST,
 ) -> LowPrecisionFlow:
     """What becomes of the values of some regions: statements of one file, expressions that are hoisted into a region,
-    and the code that they reach. What is in `float32_casts` is cast anyway; `report_at` stands for other files."""
+    and the code that they reach, without what has built their models before they are entered. What is in
+    `float32_casts` is cast anyway; `report_at` stands for other files."""
     casts = dict.fromkeys(float32_casts)
     given = len(casts)
     inside: list[ast.AST] = [*statements, *(each.expression for each in hoists)]
+    code = running_code(script, inside)
     while True:
         search = Search(script, inside, code, casts, report_at)
         search.run()
