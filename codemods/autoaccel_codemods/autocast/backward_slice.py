@@ -52,7 +52,9 @@ def target_variables(target: ast.expr, *, whole: bool = False) -> set[str]:
 
 @once
 def changed(script: Script, statement: ast.stmt) -> frozenset[str]:
-    """The variables that a statement (with everything nested in it) may give a value."""
+    """The variables that a statement (with everything nested in it) may give a value. A function has its own."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return frozenset()
     return frozenset(_changed(script, statement))
 
 
