@@ -244,11 +244,27 @@ def _has_attribute(script: Script, scope: ast.AST, expression: ast.Attribute) ->
         return False
     for method in owner.body:
         if isinstance(method, ast.FunctionDef) and method.name == "__init__":
-            made = [
-                part for part in walk_scope(method) if isinstance(part, ast.Assign) and _sets(part, expression.attr)
-            ]
-            last = last_binding(script, [made]) if made else None
-            return last is not None and always_runs(script, last, method)
+            return _surely_sets(script, method, expression.attr, [])
+    return False
+
+
+def _surely_sets(script: Script, method: ast.FunctionDef, name: str, around: list[ast.FunctionDef]) -> bool:
+    """Whether every run of a method assigns an attribute of `self`, by itself or in a method that it calls:
+    `self.build_model()`."""
+    made = [part for part in walk_scope(method) if isinstance(part, ast.Assign) and _sets(part, name)]
+    last = last_binding(script, [made]) if made else None
+    leaves = min((part.lineno for part in walk_scope(method) if isinstance(part, ast.Return)), default=None)
+    if last is not None and always_runs(script, last, method):
+        return leaves is None or last.lineno < leaves
+    for part in walk_scope(method):
+        match part:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="self"))) as call):
+                callees = script.callees(call)  # of classes that derive from this one as well
+                early = leaves is None or part.lineno < leaves
+                if callees and early and method not in around and always_runs(script, part, method):
+                    inner = [*around, method]
+                    if all(_surely_sets(other, callee, name, inner) for other, callee in callees):
+                        return True
     return False
 
 

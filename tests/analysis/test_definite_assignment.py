@@ -82,3 +82,29 @@ def test_a_global_that_a_function_makes_anew() -> None:
     loop = next(script.find(ast.For))
     for name, made in (("model", True), ("other", False)):
         assert is_made_by_calls(script, script.tree, loop, ast.parse(name, mode="eval").body) is made
+
+
+@pytest.mark.parametrize(
+    ("constructor", "methods", "expected"),
+    [
+        ("self.build()", "def build(self): self.opt = 1", True),
+        ("self.build()", "def build(self): self.more()\ndef more(self): self.opt = 1", True),
+        ("self.build()", "def build(self):\n    if x: self.opt = 1", False),
+        ("self.build()", "def build(self):\n    if x: return\n    self.opt = 1", False),
+        ("if x: self.build()", "def build(self): self.opt = 1", False),
+        ("for i in y: self.build()", "def build(self): self.opt = 1", False),
+        ("self.build()", "def build(self): self.build()", False),
+        ("self.build", "def build(self): self.opt = 1", False),
+        ("other.build()", "def build(self): self.opt = 1", False),
+        ("self.build()", "def build(self): ...\n\nclass U(T):\n    def build(self): self.opt = 1", False),
+        ("self.build()", "def build(self): self.opt = 1\n\nclass U(T):\n    def build(self): ...", False),
+    ],
+)
+def test_attributes_that_methods_set_for_the_constructor(constructor: str, methods: str, expected: bool) -> None:
+    run = "def run(self):\n    for i in y:\n        if i:\n            self.opt.step()\n"
+    first, derived, rest = methods.partition("\n\nclass")
+    body = f"def __init__(self):\n    {constructor}\n{first}\n{run}"
+    script = load("class T:\n" + "".join(f"    {line}\n" for line in body.splitlines()) + derived.strip() + rest + "\n")
+    function = next(each for each in script.find(ast.FunctionDef) if each.name == "run")
+    loop = next(each for each in script.find(ast.For) if script.function(each) is function)
+    assert is_bound(script, function, loop, ast.parse("self.opt", mode="eval").body) is expected
