@@ -251,8 +251,8 @@ def _part(definition: Definition) -> ast.expr | None:
 def _assigned(
     script: Script, statement: ast.AST, value: ast.expr | None, name: str, seen: set[object]
 ) -> Iterator[ModelOrigin]:
-    if value is None or not isinstance(statement, ast.Assign | ast.AnnAssign):
-        return
+    if value is None or isinstance(value, ast.Constant) or not isinstance(statement, ast.Assign | ast.AnnAssign):
+        return  # `self.model = None`: nothing yet
     if isinstance(value, ast.Call) and script.qualname(value.func) == "torch.load":  # what was there before, read back
         return
     if (other := _other_name(script, value)) is not None:
