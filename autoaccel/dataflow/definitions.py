@@ -50,6 +50,20 @@ class Definition:
     target: str | None = None
     level: int = 0
 
+    @property
+    def whole(self) -> ast.expr | None:
+        """The expression that an assignment gives the name all of: the one at its place in `a, b = x, y`."""
+        value = self.value if self.how == "assign" else None
+        for step in self.path:
+            match value:
+                case ast.Tuple(elts=elements) | ast.List(elts=elements) if isinstance(step, int) and not any(
+                    isinstance(each, ast.Starred) for each in elements
+                ):
+                    value = elements[step] if step < len(elements) else None
+                case _:
+                    return None
+        return value
+
 
 class Qualified(NamedTuple):
     """A qualified name in the canonical spelling: what is imported, from which level, and the attributes after it."""

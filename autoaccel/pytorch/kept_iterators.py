@@ -98,6 +98,9 @@ def _nexts(script: Script) -> Iterator[ast.Call]:
 
 def _kept(script: Script, definitions: list[Definition]) -> KeptIterator | None:
     loaders = [_iterated(script, each) for each in definitions]
+    wrapped = {each for each in loaders if each is not None}
+    definitions = [each for each in definitions if {*script.uses(each)} - wrapped]  # not of `loader = cycle(loader)`
+    loaders = [_iterated(script, each) for each in definitions]
     sites: dict[ast.Call, None] = {}
     for each in definitions:
         if script.additions(each):
@@ -160,13 +163,13 @@ def _lasts(script: Script, loader: ast.expr, sites: list[ast.Call]) -> bool:
 
 def _iterated(script: Script, definition: Definition) -> ast.expr | None:
     """The loader that a name is bound to an iterator over."""
-    if definition.how != "assign" or definition.path or not isinstance(definition.value, ast.Call):
-        return None
-    match definition.value:
+    match definition.whole:
         case ast.Call(func=ast.Name(id="iter") as name, args=[given], keywords=[]) if not script.definitions(name):
             loader: ast.expr | None = given
-        case call:
+        case ast.Call() as call:
             loader = wrapped_argument(script, call, endless=True)
+        case _:
+            return None
     if loader is None or looks_prefetched(script, loader):
         return None
     return loader if script.values(loader).kinds == {Kind.LOADER} else None

@@ -245,14 +245,16 @@ def looks_prefetched(script: Script, expression: ast.expr) -> bool:
 def _named(script: Script, leaf: _Leaf, name: ast.Name) -> list[_Leaf] | None:
     """What a name in a header was bound to: `bar = tqdm(loader)`, also under a condition (`if verbose: …`)."""
     definitions = script.definitions(name)
+    if len(definitions) == 1 and definitions[0].how != "param":
+        (definition,) = definitions
+        value = definition.whole if definition.how == "assign" else definition.value if not definition.path else None
+        if definition in leaf.through or definition.how not in ("assign", "with") or not isinstance(value, ast.Call):
+            return None
+        return _inside(script, replace(leaf, iterable=value, through=(*leaf.through, definition)), value)
     if not all(each.how in ("assign", "with", "param") and not each.path for each in definitions):
         return None
     if len(definitions) == 1:
-        (definition,) = definitions
-        if definition in leaf.through or definition.how == "param" or not isinstance(definition.value, ast.Call):
-            return None
-        bound = replace(leaf, iterable=definition.value, through=(*leaf.through, definition))
-        return _inside(script, bound, definition.value)
+        return None
     found = dict.fromkeys(end for each in definitions for end in _ends(script, leaf, each))
     ends = [end for end in found if end is not None]
     wrapped = [end for end in ends if end.base is None or end.iterable is not name]

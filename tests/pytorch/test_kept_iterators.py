@@ -42,6 +42,10 @@ while True:
         pytest.param("it = chain(batches=a)\nx = next(it)\n", ["a"], 1, id="that yields from"),
         pytest.param("it = iter(a if len(a) else b)\nx = next(it)\n", [], 0, id="a loader without a name"),
         pytest.param("it = iter(DataLoader([]))\nx = next(it)\n", ["DataLoader([])"], 1, id="made for it"),
+        pytest.param("it, other = iter(a), iter(b)\nx = next(it)\n", ["a"], 1, id="one of two bindings"),
+        pytest.param(
+            "def f(it):\n    it = cycle(it)\n    x = next(it)\nf(a)\n", ["it"], 1, id="under the loader's own name"
+        ),
         pytest.param("c = a if len(a) else b\nit = iter(c)\nx = next(it)\n", ["c"], 1, id="one of two"),
         pytest.param("it = itertools.cycle(a)\nx = next(it)\n", ["a"], 1, id="cached"),
         pytest.param(
@@ -80,7 +84,15 @@ def test_kept(text: str, loaders: list[str], sites: int) -> None:
         pytest.param("it = iter(unknown)\nx = next(it)\n", id="over what is not known"),
         pytest.param("it = iter([1, 2])\nx = next(it)\n", id="over a list"),
         pytest.param("it = iter(accel.prefetch(a))\nx = next(it)\n", id="fetched ahead already"),
-        pytest.param("it, other = iter(a), iter(b)\nx = next(it)\n", id="unpacked"),
+        pytest.param("it, other = pair(iter(a), iter(b))\nx = next(it)\n", id="unpacked"),
+        pytest.param("it, *other = iter(a), *iter(b)\nx = next(it)\n", id="unpacked beside a rest"),
+        pytest.param(
+            "def f(it=a):\n    if len(it) > 9:\n        it = cycle(it)\n    x = next(it)\nf()\n", id="sometimes"
+        ),
+        pytest.param(
+            "def f(it=a):\n    for x in it:\n        pass\n    it = cycle(it)\n    x = next(it)\nf()\n",
+            id="read before",
+        ),
         pytest.param("it = iter(a)\ndef f():\n    x = next(it)\n", id="in another function"),
         pytest.param("def f(loader):\n    it = iter(loader)\n    x = next(it)\n", id="a parameter nobody gives"),
         pytest.param("def next(it):\n    return 1\nit = iter(a)\nx = next(it)\n", id="another next"),

@@ -29,6 +29,9 @@ b = DataLoader([])
             "for i, data in tqdm(enumerate(a), total=len(a)):\n    pass\n", [("a", "data")], id="tqdm of enumerate"
         ),
         pytest.param("bar = tqdm(a)\nfor data in bar:\n    pass\n", [("a", "data")], id="a named progress bar"),
+        pytest.param("total, bar = 0, tqdm(a)\nfor data in bar:\n    pass\n", [("a", "data")], id="a bar and a sum"),
+        pytest.param("total, bar = make(0, tqdm(a))\nfor data in bar:\n    pass\n", [], id="a part of a result"),
+        pytest.param("*total, bar = *a, tqdm(a)\nfor data in bar:\n    pass\n", [], id="beside a rest"),
         pytest.param("for (x, _), (y, _) in zip(a, b):\n    pass\n", [("a", "(x, _)"), ("b", "(y, _)")], id="zip"),
         pytest.param("for x in itertools.islice(a, 3):\n    pass\n", [("a", "x")], id="islice"),
         pytest.param("for x in range(3):\n    pass\n", [], id="range"),
