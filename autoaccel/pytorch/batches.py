@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from autoaccel.analysis.call_values import returned
 from autoaccel.analysis.classes import methods
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import Kind, Value, union
+from autoaccel.dataflow.abstract_values import Kind, Value, any_item, union
 from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.dataflow.query import once, once_all
 from autoaccel.dataflow.syntax_index import breadth_first
@@ -118,24 +118,16 @@ def own_to_method(script: Script, transfer: BatchTransfer) -> str | None:
     if transfer.method == "type" or _is_tensor_there(script, transfer.call):
         return None
     whole = () in transfer.paths and transfer.derived is None
+    creations = _creations(transfer.site_script, transfer.site)
     loaders = [
         (file, made)
-        for source in batch_sources(transfer.site_script)
-        if transfer.site in source.sites
-        for loader in source.loaders
-        for file, call in transfer.site_script.creations(loader)
+        for file, call in creations
         for made in loader_calls(file)
         if made.call is call
         for collate in [made.settings.get("collate_fn")]
         if collate is None or not any(_gives_objects(file, collate, path) for path in transfer.paths)
     ]
-    known = sum(
-        len(transfer.site_script.creations(loader))
-        for source in batch_sources(transfer.site_script)
-        if transfer.site in source.sites
-        for loader in source.loaders
-    )
-    if len(loaders) < known:
+    if len(loaders) < len(creations):
         return reason
     if not whole:
         return None
@@ -143,6 +135,27 @@ def own_to_method(script: Script, transfer: BatchTransfer) -> str | None:
     if not opaque and all(_gives_plain_samples(*each) for each in loaders):
         return None
     return reason if opaque or _used_by_key(script, transfer) else None
+
+
+def _creations(script: Script, site: ast.AST) -> list[tuple[Script, ast.Call]]:
+    """The calls that make the loaders of a loop or a `next()`; of what is kept elsewhere, `next(self.batches)`, only
+    where all it may be are iterators over loaders."""
+    found = [
+        each
+        for source in batch_sources(script)
+        if site in source.sites
+        for loader in source.loaders
+        for each in script.creations(loader)
+    ]
+    match site:
+        case ast.Call(func=ast.Name(id="next"), args=[iterator, *_]) if not found:
+            given = [any_item(value) if value.kind is Kind.ITERATOR else None for value in script.values(iterator)]
+            loaders = [value for values in given for value in values or ()]
+            if all(given) and all(value.kind is Kind.LOADER for value in loaders):
+                found = [
+                    (each.script, each.node) for each in loaders if each.script and isinstance(each.node, ast.Call)
+                ]
+    return found
 
 
 def _is_tensor_there(script: Script, call: ast.Call) -> bool:
