@@ -29,3 +29,10 @@ ARRAY_METHODS = FRESH_METHODS | REDUCTIONS | SAME_MEMORY | {"astype", "copy", "v
 SHAPED_DRAWS = frozenset(
     f"numpy.random.{name}" for name in ("rand", "randn", "random", "random_sample", "standard_normal", "permutation")
 )
+DRAWING_METHODS = frozenset(
+    """beta binomial bytes chisquare choice choices dirichlet exponential f gamma gauss geometric getrandbits gumbel
+    integers laplace lognormvariate lognormal multinomial multivariate_normal normal normalvariate permutation permuted
+    poisson rand randint randn random random_integers random_sample randrange ranf sample shuffle standard_cauchy
+    standard_exponential standard_gamma standard_normal standard_t triangular uniform vonmises weibull zipf""".split()
+)
+"""What a generator of NumPy or of `random` draws by: numbers, which are no generators."""

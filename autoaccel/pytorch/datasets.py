@@ -12,6 +12,7 @@ from autoaccel.dataflow.abstract_values import Kind, Value, Values
 from autoaccel.dataflow.call_arguments import given_as, given_values
 from autoaccel.dataflow.query import fixpoint, once, once_all
 from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.library_models.numpy_functions import DRAWING_METHODS
 from autoaccel.library_models.python_names import CONTAINER_CHANGES
 from autoaccel.library_models.tensor_operations import STORING
 from autoaccel.library_models.tensor_views import RESHAPING
@@ -326,9 +327,19 @@ def generator_reads(script: Script, function: ast.AST, cls: ClassRef | None = No
 
 
 def _makes_generator(script: Script, expression: ast.expr) -> bool:
-    return any(script.qualname(call.func) in _GENERATORS for call in script.within(expression, ast.Call)) or any(
+    made = (call for call in script.within(expression, ast.Call) if script.qualname(call.func) in _GENERATORS)
+    return any(not _is_drawn_from(script, each) for each in made) or any(
         value.name in _GENERATORS for value in script.values(expression)
     )
+
+
+def _is_drawn_from(script: Script, generator: ast.Call) -> bool:
+    """Whether a generator only gives numbers where it is made: `np.random.RandomState(0).rand(n, 28, 28)`."""
+    match script.parent(generator):
+        case ast.Attribute(attr=method) as attribute if method in DRAWING_METHODS:
+            return script.call_of(attribute) is not None
+        case _:
+            return False
 
 
 def changes_itself(cls: ClassRef) -> bool:

@@ -42,6 +42,12 @@ def own_class(init: str, item: str) -> ClassRef:
         ("rng = np.random.default_rng(0); self.x = rng.normal(size=9)", "return self.x[i]", False),
         ("self.rng = np.random.default_rng(0); self.x = self.rng.normal(size=9)", "return self.x[i]", False),
         ("pass", "return np.random.default_rng(i).normal()", False),
+        ("self.x = np.random.RandomState(0).rand(9, 3).astype('f')", "return self.x[i]", False),
+        ("self.x = [random.Random(0).random() for _ in range(9)]", "return self.x[i]", False),
+        ("self.g = torch.Generator().manual_seed(0).manual_seed(1)", "return torch.rand(3, generator=self.g)", True),
+        ("self.rngs = np.random.default_rng(0).spawn(9)", "return self.rngs[i].normal()", True),
+        ("self.draw = np.random.RandomState(0).rand", "return self.draw(3)", True),
+        ("self.rng = (0, np.random.RandomState(0))[1]", "return self.rng.rand(3)", True),
         ("pass\n    rng = np.random.default_rng(0)", "return self.rng.normal()", True),
         (
             "pass\n    def draw(self, rng=np.random.default_rng(0)):\n        return rng.random()",
