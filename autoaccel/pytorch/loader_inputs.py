@@ -58,6 +58,7 @@ MAYBE_SAME = (VIEW_METHODS | VIEW_ATTRIBUTES) | frozenset(
     """contiguous float double half bfloat16 long int short char byte bool type type_as to cpu pin_memory asfarray
     astype get pop setdefault copy popitem""".split()
 )
+_SEEDED = frozenset({"random.Random", "numpy.random.RandomState"})  # which keep nothing of their seed
 NEW_MEMORY = frozenset(name for name in METHODS | PRODUCTS | LOSSES if not name.endswith("_")) - {
     "storage", "untyped_storage", *MAYBE_SAME
 }  # fmt: skip
@@ -101,8 +102,10 @@ class LoaderInputs:
         self._of_steps: list[tuple[Script, ast.expr]] = []
         self._put_in: set[ast.expr] = set()
         self._pending = [(script, made.settings[part], _WHOLE) for part in parts if part in made.settings]
+        self._elsewhere: list[tuple[ast.AST, tuple[Script, ast.expr, ElementPath]]] = []
+        self._asked: set[ast.AST] = set()  # functions of which other code than that which makes batches uses results
         related = script.project.related(script)
-        while self._pending or self._functions or self._take_insertions(related):
+        while self._pending or self._functions or self._take_given() or self._take_insertions(related):
             while self._functions:
                 self._run(*self._functions.pop())
             if self._pending:
@@ -202,8 +205,25 @@ class LoaderInputs:
         if definition.how == "param":
             if definition.value is not None:
                 self._pending.append((file, definition.value, path))
-            arguments = arguments_for(file, definition.scope.node, definition.name)
-            self._pending.extend((other, each, path) for other, each in arguments)
+            function = definition.scope.node
+            for other, each in arguments_for(file, function, definition.name):
+                place = (other, each, path)
+                if function in self.code and isinstance(function, ast.FunctionDef) and _keeps_nothing(file, function):
+                    self._elsewhere.append((function, place))
+                else:
+                    self._pending.append(place)
+
+    def _take_given(self) -> bool:
+        """Take what code that makes batches hands to functions that it calls. What other code hands to them, to a
+        helper of two datasets, becomes part of these batches only where their results do."""
+        taken = [
+            (function, place)
+            for function, place in self._elsewhere
+            if function in self._asked or self.may_make_batches(place[0], place[1])
+        ]
+        self._elsewhere = [each for each in self._elsewhere if each not in taken]
+        self._pending += [place for _, place in taken]
+        return bool(taken)
 
     def _attribute(self, file: Script, owner: ast.expr, attr: str, path: ElementPath) -> None:
         for value in file.values(owner):
@@ -222,6 +242,8 @@ class LoaderInputs:
         callees = file.callees(call)
         for other, callee in callees:
             if callee.name != "__init__":
+                if not self.may_make_batches(file, call):
+                    self._asked.add(callee)
                 returned = (each.value for each in other.in_scope(callee, ast.Return) if each.value is not None)
                 self._pending.extend((other, each, path) for each in returned)
         if not callees:
@@ -457,6 +479,18 @@ def _calls_what_it_holds(file: Script, call: ast.Call, own: str | None) -> bool:
     return held and Kind.UNKNOWN in file.values(call.func).kinds and file.qualname(call.func) is None
 
 
+@once
+def _keeps_nothing(file: Script, function: ast.FunctionDef) -> bool:
+    """Whether what a function is handed is gone when it returns, but for the result."""
+    kept = ast.FunctionDef | ast.Lambda | ast.Yield | ast.YieldFrom
+    return (
+        function.name != "__init__"
+        and not function.decorator_list
+        and not any(isinstance(part, kept) for part in ast.walk(function) if part is not function)
+        and not datasets.leaves_something(file, function)
+    )
+
+
 def _may_take(file: Script, function: ast.FunctionDef, call: ast.Call) -> bool:
     """Whether a function of the project can be called as a call calls what it holds."""
     method = isinstance(file.parent(function), ast.ClassDef)
@@ -580,7 +614,7 @@ def made_of(file: Script, expression: ast.expr) -> list[ast.expr]:
             return [inner]
         case ast.Call(func=function, args=arguments, keywords=keywords):
             name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-            if name in NEW_MEMORY or file.callees(expression):
+            if name in NEW_MEMORY or file.callees(expression) or file.qualname(function) in _SEEDED:
                 return []
             method = isinstance(function, ast.Attribute) and file.qualname(function) is None
             handed = [*arguments, *(each.value for each in keywords)]

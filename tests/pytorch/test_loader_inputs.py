@@ -45,6 +45,12 @@ def seen(script: Script) -> ast.expr:
     return next(each.args[0] for each in script.find(ast.Call) if script.source(each.func) == "seen")
 
 
+TWICE = """\
+def twice(v): return v + v
+class Own(Data):
+    def __getitem__(self, i): return twice(self.rows[i])
+DataLoader(Own(rows))
+"""
 # By case: a script with one loader; whether the argument of `seen(…)` may be what its batches are made from.
 INCLUDED = {
     "the dataset": ("DataLoader(data)\nseen(data)", True),
@@ -56,6 +62,16 @@ INCLUDED = {
         True,
     ),
     "a view by a function": ("DataLoader(TensorDataset(torch.squeeze(rows)))\nseen(rows)", True),
+    "what other code hands to a function that it calls": (f"{TWICE}more = make()\ntwice(more)\nseen(more)", False),
+    "what it hands to a function": (f"{TWICE}seen(rows)", True),
+    "what such a function has made it of": (
+        "def twice(v): return v\nmore = make()\nDataLoader(Changed(twice(more), twice))\nseen(more)",
+        True,
+    ),
+    "what other code hands to a function that keeps it": (
+        "def twice(v): return lambda: v\nmore = make()\ntwice(more)\nDataLoader(Changed(rows, twice))\nseen(more)",
+        True,
+    ),
     "another name for it": ("d = data\nDataLoader(d)\nseen(data)", True),
     "one of two": ("DataLoader(data if t else other)\nseen(other)", True),
     "the order": ("DataLoader(data, sampler=order)\nseen(order)", True),
