@@ -219,11 +219,24 @@ def _may_be(script: Script, key: ast.expr | None, name: str, seen: frozenset[ast
         case ast.IfExp(body=body, orelse=orelse):
             return _may_be(script, body, name, seen) or _may_be(script, orelse, name, seen)
         case ast.Name():
+            if (handed := _handed(script, key)) is not None:
+                return any(name in text.split(".") for text in handed)
             texts = [each for definition in script.definitions(key) for each in _texts(definition)]
             seen |= {key}
             return not texts or any(_may_be(script, each, name, seen) for each in texts)
         case _:
             return True
+
+
+def _handed(script: Script, key: ast.Name) -> list[str] | None:
+    """The texts that all callers of a function hand it for a parameter; None where they may be others: `def call(self,
+    hook)`, of which every call is `self.call("on_epoch_end")`."""
+    definitions = script.definitions(key)
+    if not definitions or any(each.how != "param" for each in definitions):
+        return None
+    nodes = [value.node for value in script.inference.possible(key).unordered()]
+    texts = [each.value for each in nodes if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    return texts if len(texts) == len(nodes) else None
 
 
 def _told(parts: list[ast.expr]) -> str:

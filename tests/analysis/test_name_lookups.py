@@ -12,6 +12,7 @@ from autoaccel.analysis.name_lookups import lookups, member_may_be, mentions, na
 
 FUNCTION = "def train(x): ...\n"
 METHOD = "class Agent:\n    def train(self, x): ...\n"
+CALLING = METHOD + "def call(agent, hook):\n    getattr(agent, hook)(1)\n"
 ATTRGETTER = "from operator import attrgetter, methodcaller\n"
 
 # By case: a file in which `train` is defined, and what may be a call of it; None where there is no more than is seen.
@@ -56,6 +57,39 @@ METHODS = {
     "a name that becomes itself, or it": (
         METHOD + "m = 'test'\nfor i in y:\n    m = m if i else 'train'\n    getattr(Agent(), m)(1)\n",
         "getattr(Agent(), m)",
+    ),
+    "handed by every caller": (CALLING + "call(Agent(), 'test')\ncall(Agent(), hook='save')\n", None),
+    "handed by a caller": (CALLING + "call(Agent(), 'test')\ncall(Agent(), 'train')\n", "getattr(agent, hook)"),
+    "handed by a method of the same object": (
+        METHOD + "    def call(self, m):\n        getattr(self, m)(1)\n    def fit(self):\n        self.call('test')\n",
+        None,
+    ),
+    "handed on by a function whose name is handed": (
+        METHOD + "    def call(self, m):\n        getattr(self, m)('train')\nAgent().call('call')\n",
+        "getattr(self, m)",
+    ),
+    "computed by a caller": (CALLING + "call(Agent(), 'test')\ncall(Agent(), mode)\n", "getattr(agent, hook)"),
+    "handed through two functions": (
+        CALLING + "def fire(hook):\n    call(Agent(), hook)\nfire('test')\n",
+        None,
+    ),
+    "handed through two functions, computed": (
+        CALLING + "def fire(hook):\n    call(Agent(), hook)\nfire(mode)\n",
+        "getattr(agent, hook)",
+    ),
+    "unpacked by a caller": (CALLING + "call(Agent(), *hooks)\n", "getattr(agent, hook)"),
+    "by a caller under another name": (
+        CALLING + "call(Agent(), 'test')\nrun = call\nrun(x, m)\n",
+        "getattr(agent, hook)",
+    ),
+    "by a caller that is not seen": (CALLING + "call(Agent(), 'test')\nsubmit(call)\n", "getattr(agent, hook)"),
+    "bound anew": (
+        METHOD + "def call(agent, m):\n    m = m or mode\n    getattr(agent, m)(1)\ncall(Agent(), 'test')\n",
+        "getattr(agent, m)",
+    ),
+    "by default": (
+        METHOD + "def call(agent, m='train'):\n    getattr(agent, m)(1)\ncall(Agent())\n",
+        "getattr(agent, m)",
     ),
     "a number": (METHOD + "x = getattr(Agent(), m) + 1\n", None),
     "tested": (METHOD + "if getattr(Agent(), m):\n    pass\n", None),
