@@ -11,9 +11,13 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Answer, CallSite, ScriptNode
 from autoaccel.dataflow.syntax_index import Function, last_name
-from autoaccel.library_models.python_names import CONSTRUCTORS, PROPERTIES
+from autoaccel.library_models.python_names import CONSTRUCTORS, PROPERTIES, SPECIAL_METHODS
 from autoaccel.pytorch.loader_calls import repeats
 
+# What libraries call by names of their own, of whatever object they are given.
+_PROTOCOLS = tuple(
+    "__array __torch __cuda __dlpack __dataframe __arrow __html __rich __repr __jit __geo __attrs __pydantic".split()
+)
 _CALLED_BY_LIBRARIES = frozenset("forward __call__ write writelines flush".split())
 # Classes of which no library calls a method while a loop runs, but those that Python's own protocols name.
 _CALLING_NOTHING = tuple(
@@ -48,7 +52,7 @@ def runs_within(
             if _files_naming(file, function).missing is not None:
                 return True
             mentions, calls = _handed_over(file, function)
-            unseen = _is_implicit(function) or (not callers and _is_called_unseen(file, function))
+            unseen = _is_implicit(file, function) or (not callers and _is_called_unseen(file, function))
             if (mentions or unseen) and function not in around:
                 return True
             pending.extend((*mentions, *calls))
@@ -81,7 +85,7 @@ def runs_after(file: Script, node: ast.AST, script: Script, call: ast.Call) -> b
         if function is not None and not beside and function not in seen:
             seen.add(function)
             callers = file.callers(function)
-            if _files_naming(file, function).missing is not None or _is_implicit(function):
+            if _files_naming(file, function).missing is not None or _is_implicit(file, function):
                 return True
             if not callers and _is_called_unseen(file, function):
                 return True
@@ -110,7 +114,7 @@ def _is_drawn_unseen(script: Script, loop: ast.AST) -> bool:
     """Whether a loop is part of a generator that is read without being called by its name: `__iter__`."""
     function = script.function(loop)
     yields = any(script.in_scope(loop, kind) for kind in (ast.Yield, ast.YieldFrom))
-    return yields and function is not None and _is_implicit(function)
+    return yields and function is not None and _is_implicit(script, function)
 
 
 def _reader(script: Script, call: ast.Call) -> ScriptNode | None:
@@ -205,10 +209,16 @@ def _looked_up(file: Script, function: Function) -> Iterator[tuple[Script, ast.e
         yield from ((other, part) for part in name_lookups.lookups(other, file, function, (name,)))
 
 
-def _is_implicit(function: Function) -> bool:
-    """Whether Python calls a method by itself: `__getitem__`, `__enter__`."""
+def _is_implicit(file: Script, function: Function) -> bool:
+    """Whether Python or a library calls a method by itself: `__getitem__`, `__array__`; but for a name that the program
+    has made up, by which it calls the method: `self.__read_data__()`."""
     name = getattr(function, "name", "")
-    return name.startswith("__") and name.endswith("__") and name not in CONSTRUCTORS | {"__call__"}
+    if not (name.startswith("__") and name.endswith("__")) or name in CONSTRUCTORS | {"__call__"}:
+        return False
+    cls = file.parent(function)
+    if name in SPECIAL_METHODS or name.startswith(_PROTOCOLS) or not isinstance(cls, ast.ClassDef):
+        return True
+    return bool(cls.decorator_list) or not file.callers(function) or _is_called_unseen(file, function)
 
 
 def _is_called_unseen(file: Script, function: Function) -> bool:

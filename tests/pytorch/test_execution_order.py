@@ -37,6 +37,49 @@ WITHIN = {
         "class A:\n    def f(self):\n        here()\n    def g(self):\n        for x in loader:\n            self.f()",
         True,
     ),
+    "a method under a made-up name of that kind": (
+        (
+            "class A:\n    def __init__(self):\n        self.__read__()\n    def __read__(self):\n        here()\n"
+            "a = A()\nfor x in loader:\n    pass"
+        ),
+        False,
+    ),
+    "a method under such a name, called by it": (
+        "class A:\n    def __read__(self):\n        here()\na = A()\nfor x in loader:\n    a.__read__()",
+        True,
+    ),
+    "a method under such a name, which nobody is seen to call": (
+        "class A:\n    def __read__(self):\n        here()\nfor x in loader:\n    pass",
+        True,
+    ),
+    "a method under such a name, of a decorated class": (
+        (
+            "@define\nclass A:\n    def __init__(self):\n        self.__read__()\n"
+            "    def __read__(self):\n        here()\na = A()\nfor x in loader:\n    pass"
+        ),
+        True,
+    ),
+    "a method under such a name, of a library's class": (
+        (
+            "import wx\nclass A(wx.Frame):\n    def __init__(self):\n        self.__read__()\n"
+            "    def __read__(self):\n        here()\na = A()\nfor x in loader:\n    pass"
+        ),
+        True,
+    ),
+    "a method that Python calls, and the program too": (
+        (
+            "class A:\n    def __init__(self):\n        self.__len__()\n    def __len__(self):\n        here()\n"
+            "a = A()\nfor x in loader:\n    pass"
+        ),
+        True,
+    ),
+    "a method that libraries call, and the program too": (
+        (
+            "class A:\n    def __init__(self):\n        self.__array__()\n    def __array__(self):\n        here()\n"
+            "a = A()\nfor x in loader:\n    pass"
+        ),
+        True,
+    ),
     "a method that may be overridden by it": (
         (
             "class A:\n    def f(self):\n        pass\n    def g(self):\n        for x in loader:\n            self.f()"
