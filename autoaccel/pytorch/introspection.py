@@ -16,7 +16,7 @@ from autoaccel.analysis.namespaces import namespaces
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind
 from autoaccel.dataflow.syntax_index import last_name
-from autoaccel.library_models.python_names import TEXT_RUNNERS
+from autoaccel.library_models.python_names import LOOKING, TEXT_RUNNERS
 
 _TESTS = frozenset({"isinstance", "issubclass"})
 _TYPES_AT_RUN_TIME = re.compile(
@@ -28,6 +28,7 @@ _LOOKUPS = frozenset({"globals", "locals", *TEXT_RUNNERS})
 _FRAMES = re.compile(r"\b(f_globals|f_locals|currentframe|_getframe|sys\.modules)\b")
 _LISTING = ("vars", "dir", "getmembers")
 _SHOWING = ("dir", "getmembers", "save", "dump", "dumps")
+_BY_NAME = frozenset("getattr attrgetter methodcaller vars getmembers import_module __import__".split())
 _MODULE_LOOKUPS = frozenset({"vars", "getmembers", *TEXT_RUNNERS})
 
 
@@ -204,8 +205,9 @@ def name_looked_up(script: Script, local: str, *, public: bool) -> str | None:
     if _FRAMES.search(script.text):
         return "its name may be looked up while the program runs"
     for text in script.find(ast.Constant):
-        if isinstance(text.value, str) and text.value == local and not names_a_type(script, text):
-            return "its name is given as a text"
+        if isinstance(text.value, str) and text.value == local:
+            if not names_a_type(script, text) and not _is_label(script, text):
+                return "its name is given as a text"
     if not public:
         return None
     files = script.project.files_naming(script, local, attribute=False)
@@ -223,6 +225,27 @@ def name_looked_up(script: Script, local: str, *, public: bool) -> str | None:
                 seen.add(other)
                 pending.append(other)
     return None
+
+
+def _is_label(script: Script, text: ast.Constant) -> bool:
+    """Whether a text is shown, or tells the values of a dictionary apart, and no name is looked up by it:
+    `print("loss", loss)`, `logs["loss"]`, `{"loss": loss}`."""
+    match script.parent(text):
+        case ast.Call(func=ast.Name(id=function) as called):
+            return function in LOOKING - {"hasattr"} and not script.definitions(called)
+        case ast.Call(func=ast.Attribute(attr="add_scalar")) as call:
+            return not script.callees(call)
+        case ast.JoinedStr() | ast.Expr():
+            return True
+        case ast.Dict(keys=keys) if text in keys:
+            pass
+        case ast.Subscript(value=ast.Name() | ast.Attribute() | ast.Subscript(), slice=key) if key is text:
+            pass
+        case _:
+            return False
+    return not any(last_name(each.func) in _BY_NAME for each in script.find(ast.Call)) and not any(
+        each.attr == "__dict__" for each in script.find(ast.Attribute)
+    )
 
 
 def _takes_all(script: Script, other: Script) -> bool:

@@ -66,6 +66,34 @@ def test_object_inspected(text: str, found: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("print('loss', loss.item())", False),
+        ("print(f'loss{loss}')", False),
+        ("logs = {'loss': loss.item()}", False),
+        ("logs['loss'] = loss.item()", False),
+        ("self.logs['loss'].append(loss.item())", False),
+        ("from torch.utils.tensorboard import SummaryWriter\nSummaryWriter().add_scalar('loss', loss, 1)", False),
+        ("class W:\n    def add_scalar(self, name, x): ...\nW().add_scalar('loss', loss)", True),
+        ("def print(*a): ...\nprint('loss')", True),
+        ("show('loss', loss)", True),
+        ("names = ['loss']", True),
+        ("for name in ('loss', 'acc'): show(name)", True),
+        ("logs = {'x': 'loss'}", True),
+        ("hasattr(module, 'loss')", True),
+        ("logs = {'loss': 1}\nfor name in logs: getattr(module, name)", True),
+        ("logs['loss'] = 1\nvars(module)[name]", True),
+        ("logs['loss'] = 1\nmodule.__dict__[name]", True),
+        ("module.__dict__['loss']", True),
+        ("globals()['loss']", True),
+        ("vars()['loss']", True),
+    ],
+)
+def test_name_given_as_a_text(text: str, found: bool) -> None:
+    assert (name_looked_up(load(f"{text}\n"), "loss", public=True) is not None) is found
+
+
+@pytest.mark.parametrize(
     ("importing", "found"),
     [
         ("import net\nnet.autocast()", True),
