@@ -83,14 +83,13 @@ def edits(script: Script, lifted: Lifted) -> Iterator[Edit]:
     region = lifted.region
     name = script.free_name("train_step", "training_step")
     yield InsertBefore(lifted.anchor, Code(literal(_function(script, lifted, name))))
-    first, *others = region.statements
     target = f"{', '.join(lifted.results)} = " if lifted.results else ""
     moved = {_receiver(each).id: script.source(each) for each in region.moves}
     lines = [f"{target}{name}({', '.join(moved.get(each, each) for each in lifted.parameters)})"]
     for each in region.shown:
         lines += _dedented(script, each.lineno, each.end_lineno or each.lineno)
-    yield InsertBefore(first, Code(literal("\n".join(lines))), below_comments=True)
-    yield from (RemoveStatement(each, moved=True) for each in (first, *others, *region.shown))
+    yield InsertBefore(_called_at(region), Code(literal("\n".join(lines))), below_comments=True)
+    yield from (RemoveStatement(each, moved=True) for each in (*region.statements, *region.shown))
 
 
 def _function(script: Script, lifted: Lifted, name: str) -> str:
@@ -108,10 +107,23 @@ def _function(script: Script, lifted: Lifted, name: str) -> str:
 def _body(script: Script, region: StepRegion) -> Iterator[str]:
     """The text of the statements with its comments, at the indentation of a function's body."""
     shown = {line for each in region.shown for line in range(each.lineno, (each.end_lineno or each.lineno) + 1)}
+    for each in (*region.aside, *(region.aside and [_called_at(region)])):  # the comments above them stay there, too
+        above = max(other.end_lineno or 0 for other in script.block(each) if other.lineno < each.lineno)
+        shown.update(range(above + 1, each.lineno))
+    shown.update(line for each in region.aside for line in range(each.lineno, (each.end_lineno or each.lineno) + 1))
     first, last = region.statements[0].lineno, region.statements[-1].end_lineno or 0
+    text = split_lines(script.text)
+    while region.aside and text[first - 2].lstrip().startswith("#"):  # nothing stays in the place of the first
+        first -= 1
     for number, line in enumerate(_dedented(script, first, last, region.moves), first):
         if number not in shown:
             yield f"    {line}" if line.strip() else ""
+
+
+def _called_at(region: StepRegion) -> ast.stmt:
+    """The statement in whose place the step is called: the first one, or the first below what stays in the loop."""
+    below = region.aside[-1].lineno if region.aside else 0
+    return next(each for each in region.statements if each.lineno > below)
 
 
 def _receiver(move: ast.Call) -> ast.Name:

@@ -22,6 +22,7 @@ _OWN_SCOPES = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.Gener
 _NEED_GRADIENTS = frozenset({"parameters", "named_parameters", "param_groups", "weight", "bias", "requires_grad_"})
 _NO_TENSORS = frozenset({Kind.MODULE, Kind.OPTIMIZER, Kind.SCHEDULER})
 _DEVICE = ast.Name | ast.Attribute | ast.Constant | ast.expr_context
+_FORMS = frozenset("float long int bool half double view reshape flatten squeeze unsqueeze transpose permute t".split())
 _UNMOVABLE = ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.Starred
 
 
@@ -36,6 +37,9 @@ class StepRegion:
     scope: ScopeNode
     models: tuple[ast.expr, ...]
     optimizer: ast.expr
+    aside: Sequence[ast.stmt]
+    """Moves of the batch that stand between these statements, below `zero_grad`: they stay in the loop, before the
+    step."""
     moves: tuple[ast.Call, ...]
     """Copies of the batch to the device, `images.to(device)`: these are made where the step is called."""
     phase: ast.expr | None
@@ -118,22 +122,42 @@ def beginning_at(script: Script, step: TrainingStep, first: int) -> StepRegion:
     while last + 1 < len(block) and _is_upkeep(script, block[last + 1]):
         last += 1
     cleared = [index for index in range(first) if _clears(block[index], phase)]
+    aside: list[ast.stmt] = []
     if cleared and all(is_movable(each, phase) and not _runs_model(script, each) for each in block[cleared[0] : first]):
+        between = [each for each in block[cleared[0] : first] if not _clears(each, phase)]
+        aside = between if _only_move(script, between) else []
         first = cleared[0]
     computed = {part for each in block[first : last + 1] for part in ast.walk(each) if isinstance(part, ast.stmt)}
     shown = [each for each in block[first : last + 1] if is_shown_later(script, each, computed)]
-    statements = [each for each in block[first : last + 1] if each not in shown]
+    statements = [each for each in block[first : last + 1] if each not in shown and each not in aside]
     for each in statements:
         if not is_movable(each, phase):
             raise DeclinedError(_unmovable(script, each))
-    _refuse_earlier_graphs(script, block[:first], statements)
+    _refuse_earlier_graphs(script, [*block[:first], *aside], statements)
     models = tuple(_models(script, statements))
     if not models:
         raise DeclinedError("its forward pass is not in sight")
     scope = script.function(backward.call) or script.tree
     refuse_changed(script, statements, shown)
     moves = _moves(script, statements, loop)
-    return StepRegion(statements, shown, loop, scope, models, update.optimizer, moves, phase)
+    return StepRegion(statements, shown, loop, scope, models, update.optimizer, aside, moves, phase)
+
+
+def _only_move(script: Script, statements: Sequence[ast.stmt]) -> bool:
+    """Whether statements move tensors to the device, take them apart or give them another form, and do nothing else:
+    whether gradients are cleared before or after that is the same."""
+    calls = [part for each in statements for part in ast.walk(each) if isinstance(part, ast.Call)]
+    moves = [call for call in calls if device_move(script, call) is not None]
+    return bool(moves) and all(_is_tensors(script, call) and (call in moves or _forms(call)) for call in calls)
+
+
+def _is_tensors(script: Script, call: ast.Call) -> bool:
+    """Whether a call is of a tensor's method."""
+    return isinstance(call.func, ast.Attribute) and script.kind(call.func.value) in (Kind.TENSOR, Kind.BATCH)
+
+
+def _forms(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _FORMS
 
 
 def _moves(script: Script, statements: Sequence[ast.stmt], loop: Loop) -> tuple[ast.Call, ...]:
