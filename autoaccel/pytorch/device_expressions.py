@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.syntax_index import last_name
+from autoaccel.edits import AddImport, InsertAfter
+from autoaccel.pytorch.tensor_type_aliases import chosen_type
 
 _ACCELERATOR = re.compile(r"cuda|accelerator|device|xpu|gpu", re.IGNORECASE)
 
@@ -17,15 +20,32 @@ def is_used(script: Script) -> bool:
     return any(map(_ACCELERATOR.search, script.project.related_texts(script)))
 
 
+def named_device(script: Script, statement: ast.stmt) -> tuple[str | None, tuple[InsertAfter | AddImport, ...]]:
+    """The device that a statement runs on, as source text, and what gives it a name first, if it has none yet."""
+    text = visible_device(script, statement)
+    return (text, ()) if text is not None else _of_chosen_type(script, statement)
+
+
 def visible_device(script: Script, statement: ast.stmt) -> str | None:
     """The source text of the device that a statement runs on, in words of the script that are bound there.
 
     None where none is known, surely bound and still the same.
     """
     scope = script.function(statement) or script.tree
+    return (
+        _nearest(script, statement, scope, _mentioned(script))
+        or _parameter(script, scope)
+        or _nearest(script, statement, scope, _numbered(script))
+    )
+
+
+def _nearest(
+    script: Script, statement: ast.stmt, scope: ast.AST, mentioned: Iterable[ast.Name | ast.Attribute]
+) -> str | None:
+    """Of the devices that a script mentions, one that is bound at a statement: the last above it, or the commonest."""
     near: list[tuple[int, str]] = []
     far: list[str] = []
-    for expression in _mentioned(script):
+    for expression in mentioned:
         at = script.function(expression) or script.tree
         text = script.source(expression)
         if at is scope and precedes(script, script.statement(expression), statement):
@@ -35,9 +55,27 @@ def visible_device(script: Script, statement: ast.stmt) -> str | None:
             far.append(text)
     if near:
         return max(near)[1]
-    if far:
-        return max(dict.fromkeys(far), key=far.count)  # of several, the first that is written
-    return _parameter(script, scope)
+    return max(dict.fromkeys(far), key=far.count) if far else None  # of several, the first that is written
+
+
+def _of_chosen_type(script: Script, statement: ast.stmt) -> tuple[str | None, tuple[InsertAfter | AddImport, ...]]:
+    """The device of `Tensor`, for `x.type(Tensor)` and `Tensor(…)` above a statement: the choice that it stands for."""
+    scope = script.function(statement) or script.tree
+    for call in script.within(scope, ast.Call):
+        match call:
+            case (
+                ast.Call(func=ast.Attribute(attr="type"), args=[ast.Name() as alias])
+                | ast.Call(func=ast.Name() as alias)
+            ):
+                chosen = chosen_type(script, alias)
+            case _:
+                continue
+        if chosen is None or not chosen.device.text.isidentifier():
+            continue
+        at = script.statement(call)
+        if (script.function(call) or script.tree) is scope and precedes(script, at, statement):
+            return chosen.device.text, chosen.naming
+    return None, ()
 
 
 def _is_bound_anew(script: Script, expression: ast.Name | ast.Attribute, statement: ast.stmt, scope: ast.AST) -> bool:
@@ -69,6 +107,22 @@ def _mentioned(script: Script) -> Iterator[ast.Name | ast.Attribute]:
         if isinstance(each, ast.Name) or (isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name)):
             if script.is_device(each) and not _on_host(script, each):
                 yield each
+
+
+def _numbered(script: Script) -> Iterator[ast.Name | ast.Attribute]:
+    """Those that are devices by their names or numbers: `x.to(self.gpu_id)`."""
+    for each in given_places(script):
+        if isinstance(each, ast.Name) or (isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name)):
+            if not script.is_device(each) and is_numbered(script, each):
+                yield each
+
+
+def is_numbered(script: Script, expression: ast.expr) -> bool:
+    """Whether what a tensor is moved to is a device for being a number, or for what it is called: `rank`."""
+    if any(value.kind is Kind.NUMBER for value in script.values(expression)):
+        return True
+    name = last_name(expression)
+    return any(word in name.lower() for word in ("device", "rank", "gpu", "cuda"))
 
 
 def _on_host(script: Script, expression: ast.expr) -> bool:

@@ -9,7 +9,8 @@ import pytest
 
 from autoaccel.analysis import Project, load
 from autoaccel.analysis.files import Files
-from autoaccel.pytorch.device_expressions import is_used, precedes, visible_device
+from autoaccel.edits import InsertAfter
+from autoaccel.pytorch.device_expressions import is_used, named_device, precedes, visible_device
 
 DEVICE = "device = torch.device('cuda')\n"
 
@@ -72,6 +73,17 @@ VISIBLE = {
     "a parameter that is None": ("def f(x, device=None):\n    here()", None),
     "a parameter that is bound anew": ("def f(x, device):\n    device = pick(device)\n    here()", None),
     "a parameter that is a number": ("def f(x, device: int = 0):\n    here()", None),
+    "a number": ("gpu = 1\nx.to(gpu)\nhere()", "gpu"),
+    "a number by its name alone": ("def f(x, rank):\n    x.to(rank)\n    here()", "rank"),
+    "what may be a type": ("def f(x, kind):\n    x.to(kind)\n    here()", None),
+    "a number of the object": (
+        (
+            "class A:\n    def __init__(self, gpu_id: int):\n        self.gpu_id = gpu_id\n"
+            "    def f(self):\n        here()\n    def g(self):\n        x.to(self.gpu_id)"
+        ),
+        "self.gpu_id",
+    ),
+    "a number behind a device": (DEVICE + "x.to(device)\ngpu = 1\nx.to(gpu)\nhere()", "device"),
 }
 
 
@@ -81,6 +93,45 @@ def test_visible_device(case: str) -> None:
     script = load(f"import torch\n{text}\n")
     [call] = [each for each in script.find(ast.Call) if script.source(each.func) == "here"]
     assert visible_device(script, script.statement(call)) == expected
+
+
+CHOICE = "cuda = torch.cuda.is_available()\nTensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor\n"
+NAMED = 'device = torch.device("cuda" if cuda else "cpu")'
+
+
+@pytest.mark.parametrize(
+    ("text", "device", "naming"),
+    [
+        (CHOICE + "x.type(Tensor)\nhere()", "device", [NAMED]),
+        (CHOICE + "x = Tensor(3)\nhere()", "device", [NAMED]),
+        (CHOICE + "here()\nx.type(Tensor)", None, []),
+        (CHOICE + "if t:\n    x.type(Tensor)\nhere()", None, []),
+        (CHOICE + "def f(x):\n    x.type(Tensor)\n    here()", "device", [NAMED]),
+        (CHOICE + "x.type(Tensor)\ndef f():\n    here()", None, []),
+        (CHOICE + f"{NAMED}\nx.type(Tensor)\nhere()", "device", []),
+        (CHOICE + "device = 1\nx.type(Tensor)\nhere()", None, []),
+        (CHOICE + "dev = torch.device('cuda')\ny.to(dev)\nx.type(Tensor)\nhere()", "dev", []),
+        ("Tensor = torch.cuda.FloatTensor\nx.type(Tensor)\nhere()", None, []),
+    ],
+    ids=[
+        "cast",
+        "made",
+        "below",
+        "under a condition",
+        "in the function",
+        "of the module, in a function",
+        "has a name",
+        "name is taken",
+        "behind a device",
+        "no choice",
+    ],
+)
+def test_named_device(text: str, device: str | None, naming: list[str]) -> None:
+    script = load(f"import torch\n{text}\n")
+    [call] = [each for each in script.find(ast.Call) if script.source(each.func) == "here"]
+    found, edits = named_device(script, script.statement(call))
+    assert found == device
+    assert [each.code.text for each in edits if isinstance(each, InsertAfter)] == naming
 
 
 @pytest.mark.parametrize(

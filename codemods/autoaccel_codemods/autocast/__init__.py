@@ -152,10 +152,12 @@ def _evaluation_only(script: Script) -> Iterator[Finding | Skipped]:
             yield RULE.skip(*problems[0])
             continue
         float16 = not unsafe_operations.needs_range(code) and backend_settings.may_leave_the_cpu(script)
-        header = region_header(script, each.statement, float16=float16)
+        header, naming = region_header(script, each.statement, float16=float16)
         casts = [Replace(part, Code("{0}.float()", (part,))) for part in (each.call, *flow.float32_casts)]
         wrapped = WrapStatements(each.statement, each.statement, header, None)
-        yield RULE.finding(each.call, "the evaluation runs in float32", *script.import_runtime, wrapped, *casts)
+        yield RULE.finding(
+            each.call, "the evaluation runs in float32", *script.import_runtime, *naming, wrapped, *casts
+        )
 
 
 def _message(step: TrainingStep) -> str:

@@ -45,8 +45,16 @@ def step_edits(
     script: Script, step: TrainingStep, found: Regions, scaled: Scaling, names: ScalerNames
 ) -> Iterator[Edit]:
     """What all decisions on a step come to. Its scalers, if it needs any, get `names`."""
+    named: set[ast.stmt] = set()
     for region in found.regions:
-        yield from _region(script, region, found, float16=bool(scaled.creations))
+        header, naming = region_header(script, region.anchor, float16=bool(scaled.creations))
+        for edit in naming:
+            if not isinstance(edit, InsertAfter):
+                yield edit
+            elif edit.statement not in named:  # what a finding inserts twice stands there twice
+                named.add(edit.statement)
+                yield edit
+        yield from _region(region, found, header)
     for statement, call, name in found.loads:
         yield InsertBefore(statement, Code(f"{name} = {{0}}", (call,)))
         yield Replace(call, Code(name))
@@ -100,14 +108,14 @@ def _backward(backward: Backward, scaler: str, found: Regions) -> Edit:
     return Replace(call, Code(f"{scaler}.scale({{0}}).backward()", (loss,)))
 
 
-def region_header(script: Script, statement: ast.stmt, *, float16: bool) -> Code:
-    """The header of a region at a statement, `float16` if that may be chosen for it."""
-    arguments = (device_expressions.visible_device(script, statement), None if float16 else "fp16=False")
-    return Code(f"with {script.accel}.autocast({literal(', '.join(filter(None, arguments)))})")
+def region_header(script: Script, statement: ast.stmt, *, float16: bool) -> tuple[Code, tuple[Edit, ...]]:
+    """The header of a region at a statement, `float16` if that may be chosen for it, and what names its device."""
+    device, naming = device_expressions.named_device(script, statement)
+    arguments = (device, None if float16 else "fp16=False")
+    return Code(f"with {script.accel}.autocast({literal(', '.join(filter(None, arguments)))})"), naming
 
 
-def _region(script: Script, region: Region, found: Regions, *, float16: bool) -> Iterator[Edit]:
-    header = region_header(script, region.anchor, float16=float16)
+def _region(region: Region, found: Regions, header: Code) -> Iterator[Edit]:
     tail = _tail(region.hoists)
     if region.first is not None and region.last is not None:
         yield WrapStatements(region.first, region.last, header, tail)

@@ -8,11 +8,9 @@ from dataclasses import replace
 
 from autoaccel.analysis import Script
 from autoaccel.analysis.classes import lineage
-from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.definitions import Definition
-from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch.batches import Target, device_of, is_repeatable
-from autoaccel.pytorch.device_expressions import precedes
+from autoaccel.pytorch.device_expressions import is_numbered, precedes
 from autoaccel.pytorch.kept_iterators import BatchSource
 from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop
 from autoaccel.pytorch.recursive_moves import parameter
@@ -97,10 +95,7 @@ def _surely(transfer: BatchTransfer) -> bool:
     script, device = transfer.script, transfer.device
     if device is None or transfer.method == "cuda" or script.is_device(device):
         return True
-    if any(value.kind is Kind.NUMBER for value in script.values(device)):
-        return True
-    name = last_name(device)
-    return any(word in name.lower() for word in ("device", "rank", "gpu", "cuda"))
+    return is_numbered(script, device)
 
 
 def _condition(batch: BatchReads, transfer: BatchTransfer) -> tuple[Script, ast.expr] | None:
