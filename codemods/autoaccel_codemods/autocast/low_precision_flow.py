@@ -166,7 +166,8 @@ class Search:
         qualified = self.library(script, call)
         if qualified is not None:
             known = qualified.startswith((*TORCH, "operator.")) and qualified.rsplit(".", 1)[-1] in LOW
-            return known or _hands_on(script, call)
+            # `nn.Sequential(…)` and `torch.compile(model)` hand out a model: they run none
+            return known or (script.kind(call) is not Kind.MODULE and _hands_on(script, call))
         values = script.values(call.func)
         if not self.callees(script, call) or Kind.UNKNOWN in values.kinds:
             modules = [value for value in values if value.kind is Kind.MODULE]
