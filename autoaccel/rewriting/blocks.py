@@ -2,7 +2,8 @@
 
 An insertion beside a statement of a wrapped run goes into the wrap, except that a finding's own insertions before its
 run's first statement and after its last stay outside. Comments and blank lines above a wrapped run stay above the
-header. Statements that share a line are put on lines of their own where the edit asks for it.
+header; where other statements of the run have comments of their own, that of the first goes inside to them. Statements
+that share a line are put on lines of their own where the edit asks for it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
 Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
 Block = cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite
 _CELL = re.compile(r"#[ \t]*%%")  # where a cell of a percent script begins
+_OF_MORE = re.compile(r"#(\W{3,}$|.*:\s*(off|disable)\b)")  # a heading's `# -----`, or a directive: `# fmt: off`
 BLOCKS = (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite)
 
 
@@ -335,15 +337,19 @@ def _wrapped(
 ) -> list[Line]:
     before = _taken(entries[start].before, wrap.finding)
     after = _taken(entries[stop].after, wrap.finding)
-    leading = entries[start].line.leading_lines
-    entries[start].line = entries[start].line.with_changes(leading_lines=[])
+    leading = list(entries[start].line.leading_lines)
+    others = entries[start + 1 : stop + 1]
+    cut = len(leading)
+    if any(each.comment is not None for entry in others for each in entry.line.leading_lines):
+        cut = _comment_of_line(leading)
+    entries[start].line = entries[start].line.with_changes(leading_lines=leading[cut:])
     body, pending = _render_runs(entries, start, stop + 1, inner, renderer)
     compound = renderer.compound(wrap.header, wrap.finding)
     if wrap.tail is not None:
         tail = renderer.statements(wrap.tail, wrap.finding)
         body, pending = [*body, _led_by(tail[0], pending), *tail[1:]], []
     block = cst.IndentedBlock(body=_never_empty(body, []), footer=pending).visit(_BlankLines())
-    statement = compound.with_changes(body=block, leading_lines=leading)
+    statement = compound.with_changes(body=block, leading_lines=leading[:cut])
     return [*_placed_before(_made(before, renderer), statement), *_made(after, renderer)]
 
 
@@ -402,6 +408,15 @@ def _placed_before(inserted: list[Line], line: Line, *, low: bool = False) -> li
         own = own[1:]  # one blank line will do
     first = inserted[0].with_changes(leading_lines=[*leading[:cut], *own])
     return [first, *inserted[1:], line.with_changes(leading_lines=leading[cut:])]
+
+
+def _comment_of_line(leading: Sequence[cst.EmptyLine]) -> int:
+    """Where the comment right above a line begins, if it may be of that line alone: not a heading or a directive."""
+    cut = len(leading)
+    while cut and _is_of_the_line(leading[cut - 1]):
+        cut -= 1
+    own = (each.comment for each in leading[cut:])
+    return len(leading) if any(each is not None and _OF_MORE.match(each.value) for each in own) else cut
 
 
 def _is_of_the_line(above: cst.EmptyLine) -> bool:

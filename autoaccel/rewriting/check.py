@@ -117,6 +117,7 @@ def _edited_lines(places: Places, edit: Edit) -> Iterator[int]:
             if shares_lines(places, statement):
                 yield from _own_lines(places, statement)
         case WrapStatements(first=first, last=last):
+            yield from _comment_above(places, first)  # it may go inside
             yield from range(places.first_line(first), (last.end_lineno or last.lineno) + 1)
             yield from _rest_of_block(places, last)
         case RemoveStatement(statement=statement, moved=moved):
@@ -147,15 +148,19 @@ def _gaps(places: Places, edit: Edit) -> Iterator[int]:
                 yield from (places.first_line(each), (each.end_lineno or each.lineno) + 1)
             yield from range(1, places.first_line(places.tree.body[0]) if places.tree.body else len(places.lines) + 1)
         case InsertBefore(statement=statement) | WrapStatements(first=statement) | RemoveStatement(statement=statement):
-            line = places.first_line(statement)
-            yield line
-            while line > 1 and places.lines[line - 2].lstrip().startswith("#"):
-                line -= 1
-                yield line
+            yield places.first_line(statement)
+            yield from _comment_above(places, statement)
     match edit:
         case InsertAfter(statement=statement) | WrapStatements(last=statement) | RemoveStatement(statement=statement):
             yield (statement.end_lineno or statement.lineno) + 1
             yield from (line + 1 for line in _rest_of_block(places, statement))
+
+
+def _comment_above(places: Places, statement: ast.stmt) -> Iterator[int]:
+    line = places.first_line(statement)
+    while line > 1 and places.lines[line - 2].lstrip().startswith("#"):
+        line -= 1
+        yield line
 
 
 def _rest_of_block(places: Places, statement: ast.stmt) -> Iterator[int]:

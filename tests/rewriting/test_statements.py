@@ -160,6 +160,46 @@ def test_insert_with_an_expression_taken_out_of_the_statement() -> None:
         pytest.param(
             "a\n# about b\nb\n\nc\nd\n", "a\n# about b\nwith no_grad():\n    b\n\n    c\nd\n", id="comments and blanks"
         ),
+        pytest.param(
+            "a\n\n# about b\nb\n\n# about c\nc\nd\n",
+            "a\n\nwith no_grad():\n    # about b\n    b\n\n    # about c\n    c\nd\n",
+            id="comments of several",
+        ),
+        pytest.param(
+            "a\n# about all\n\n# about\n# b\nb\n# about c\nc\n# about d\nd\n",
+            "a\n# about all\n\nwith no_grad():\n    # about\n    # b\n    b\n    # about c\n    c\n# about d\nd\n",
+            id="comments of several, and of all",
+        ),
+        pytest.param(
+            "# ----\n# all\n# ----\nb\n# about c\nc\n",
+            "# ----\n# all\n# ----\nwith no_grad():\n    b\n    # about c\n    c\n",
+            id="a heading",
+        ),
+        pytest.param(
+            "# fmt: off\nb\n# about c\nc\n# fmt: on\nd\n",
+            "# fmt: off\nwith no_grad():\n    b\n    # about c\n    c\n# fmt: on\nd\n",
+            id="a directive",
+        ),
+        pytest.param(
+            "# %% cell\nb\n# about c\nc\n",
+            "# %% cell\nwith no_grad():\n    b\n    # about c\n    c\n",
+            id="a cell",
+        ),
+        pytest.param(
+            "if x:\n\t# about b\n\tb\n\t# about c\n\tc\n",
+            "if x:\n\twith no_grad():\n\t\t# about b\n\t\tb\n\t\t# about c\n\t\tc\n",
+            id="comments of several, tabs",
+        ),
+        pytest.param(
+            "# about b\nb\nif x:\n    # about y\n    y\nc\n",
+            "# about b\nwith no_grad():\n    b\n    if x:\n        # about y\n        y\n    c\n",
+            id="a comment within another",
+        ),
+        pytest.param(
+            "a\n# about b\nb\nif x:\n    y\n# about c\nc\n# about d\nd\n",
+            "a\nwith no_grad():\n    # about b\n    b\n    if x:\n        y\n    # about c\n    c\n# about d\nd\n",
+            id="a comment below a block",
+        ),
         pytest.param("b\nc", "with no_grad():\n    b\n    c", id="no final newline"),
         pytest.param("if x:\n\tb\n\tc\n\td\n", "if x:\n\twith no_grad():\n\t\tb\n\t\tc\n\td\n", id="tabs"),
         pytest.param(
