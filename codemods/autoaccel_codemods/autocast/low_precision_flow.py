@@ -38,7 +38,7 @@ _OBJECTS = frozenset({Kind.MODULE, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.LOADER})
 _NOT_LOW = frozenset(
     f"torch.nn.{name}"
     for name in """Embedding EmbeddingBag Dropout Dropout1d Dropout2d Identity Flatten ReLU Parameter ParameterList
-    LayerNorm Softmax LogSoftmax""".split()
+    LayerNorm Softmax LogSoftmax Sigmoid Tanh LeakyReLU ELU GELU SiLU""".split()
 )
 
 ValuePart = tuple[str, int | str] | None
