@@ -17,11 +17,11 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_values, unpacks
 from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.dataflow.definitions import Definition
+from autoaccel.dataflow.definitions import Definition, ElementPath
 from autoaccel.dataflow.query import fixpoint, once
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.library_models.graph_operations import ENDING_METHODS
-from autoaccel.library_models.tensor_operations import DRAWING, FILLING, ROUNDED, WHOLE
+from autoaccel.library_models.tensor_operations import DRAWING, FILLING, ROUNDED, WHOLE, WITH_INDICES
 from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
@@ -49,7 +49,7 @@ _NO_TENSORS = frozenset(
 _OBJECTS = _NO_TENSORS | {Kind.PARAMETER, Kind.MODULE, Kind.OPTIMIZER, Kind.OBJECT, Kind.LOADER, Kind.DATASET}
 _FACTORIES = (FILLING | ROUNDED | DRAWING) - {"normal"}
 _DETACHED = frozenset({"detach", "data"})
-_DETACHING = _DETACHED | {"clone", "numpy", "item", "tolist"}
+_APART = _DETACHED | {"clone", "numpy", "item", "tolist", "repeat", "shape"}  # no change of these changes their owner
 # Methods that take a tensor for its type, shape or device alone, if they take one.
 _LIKE = VIEW_METHODS | frozenset("type_as to type cuda cpu repeat sum mean max min".split())
 _LEAVES = frozenset("requires_grad_ retain_grad register_hook".split())
@@ -58,6 +58,8 @@ _RESHAPED = frozenset(
     """resize_ resize_as_ set_ t_ transpose_ squeeze_ unsqueeze_ swapaxes_ swapdims_ as_strided_ rename_
     detach_""".split()
 )
+_WHOLE_CASTS = frozenset("long int short byte char bool".split())
+_WHOLE_TYPES = tuple(f".{name}Tensor" for name in ("Long", "Int", "Short", "Byte", "Char", "Bool"))
 _STATE = frozenset("requires_grad grad data names".split())
 _MENTIONS = (*sorted(_LEAVES | _RESHAPED), "_base", "_is_view")
 
@@ -139,10 +141,21 @@ def _of_definition(script: Script, definition: Definition) -> Origin:
         case "param" if not definition.path:
             return _of_parameter(script, definition)
         case "assign" | "walrus" if definition.value is not None:
+            if (pair := _of_pair(script, definition.value, definition.path)) is not None:
+                return pair
             value = _assigned(definition)
             return Origin.UNKNOWN if value is None else _of_operands(script, [value])
         case _:
             return Origin.UNKNOWN
+
+
+def _of_pair(script: Script, value: ast.expr, path: ElementPath) -> Origin | None:
+    """Of `values, places = x.sort(0)` the part that a name gets; None of anything else."""
+    match value, path:
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)), (0 | 1 as place,) if name in WITH_INDICES:
+            if is_tensor(script, owner):
+                return Origin.NEW if place else max(Origin.SHARED, origin(script, owner))
+    return None
 
 
 def _assigned(definition: Definition) -> ast.expr | None:
@@ -271,28 +284,42 @@ def _of_library(script: Script, call: ast.Call, name: str) -> Origin:
     return max(Origin.SHARED, operands) if short[:1].islower() else Origin.UNKNOWN
 
 
-def is_tensor_type(script: Script, function: ast.expr) -> bool:
-    """Whether an expression is one of the old types, `torch.FloatTensor`, or the name of one or the other."""
+def is_tensor_type(script: Script, function: ast.expr, ends: tuple[str, ...] = ("Tensor",)) -> bool:
+    """Whether an expression is one of the old types, `torch.FloatTensor`, or the name of one or the other.
+
+    With `ends` one of those whose names end so.
+    """
     name = script.qualname(function)
     if name is not None:
-        return name.startswith(("torch.", "torch.cuda.")) and name.endswith("Tensor") and name.count(".") <= 2
+        return name.startswith(("torch.", "torch.cuda.")) and name.endswith(ends) and name.count(".") <= 2
     match function:
         case ast.Name():
             definitions = script.definitions(function)
             return bool(definitions) and all(
-                each.how == "assign" and not each.path and each.value is not None and _is_type(script, each.value)
+                each.how == "assign" and not each.path and each.value is not None and _is_type(script, each.value, ends)
                 for each in definitions
             )
         case _:
             return False
 
 
-def _is_type(script: Script, expression: ast.expr) -> bool:
+def _is_type(script: Script, expression: ast.expr, ends: tuple[str, ...]) -> bool:
     match expression:
         case ast.IfExp(body=body, orelse=orelse):
-            return _is_type(script, body) and _is_type(script, orelse)
+            return _is_type(script, body, ends) and _is_type(script, orelse, ends)
         case _:
-            return script.qualname(expression) is not None and is_tensor_type(script, expression)
+            return script.qualname(expression) is not None and is_tensor_type(script, expression, ends)
+
+
+def _holds_no_graph(script: Script, expression: ast.expr) -> bool:
+    """Whether a tensor has no graph and is given none by writing into it: one of whole numbers, as the call says."""
+    match expression:
+        case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[], keywords=[]) if name in _WHOLE_CASTS:
+            return is_tensor(script, owner)
+        case ast.Call(func=function):
+            return is_tensor_type(script, function, _WHOLE_TYPES)
+        case _:
+            return False
 
 
 def _of_type(script: Script, call: ast.Call) -> Origin:
@@ -373,7 +400,7 @@ class _Changed:
                 self._add_name(script, expression)
             case ast.BinOp() | ast.UnaryOp() | ast.Compare() | ast.Constant():
                 pass
-            case ast.Attribute(attr=name) if name in _DETACHING:
+            case ast.Attribute(attr=name) if name in _APART:
                 pass
             case ast.Subscript(value=owner) if script.kind(expression) is not Kind.BATCH:
                 self.add(script, owner)
@@ -442,7 +469,7 @@ class _Changed:
             for each in call.args if _may_hand_on(script, call, name) else ():
                 self.add(script, each)
         elif isinstance(call.func, ast.Attribute) and is_tensor(script, call.func.value):
-            if call.func.attr not in _DETACHING:
+            if call.func.attr not in _APART:
                 self.add(script, call.func.value)
         else:
             self.any = True
@@ -492,7 +519,7 @@ def _changed_in(script: Script) -> Iterator[ast.expr | None]:
     for assigned in script.find(ast.Assign):
         for target in assigned.targets:
             if isinstance(target, ast.Subscript) and not script.values(assigned.value).kinds <= _NO_TENSORS:
-                if _may_be_tensor(script, target.value):
+                if not _holds_no_graph(script, assigned.value) and _may_be_tensor(script, target.value):
                     yield target.value
     for compared in script.find(ast.Compare):
         if any(isinstance(each, ast.Is | ast.IsNot) for each in compared.ops):
@@ -511,5 +538,7 @@ def _writes(script: Script, method: ast.Attribute, given: Iterable[ast.expr]) ->
     if not name.endswith("_") or name.startswith("_") or name in (*_LEAVES, *_RESHAPED):
         return False
     if script.qualname(method) is not None or not _may_be_tensor(script, method.value):
+        return False
+    if _holds_no_graph(script, method.value):
         return False
     return any(not script.values(each).kinds <= _NO_TENSORS for each in given)
