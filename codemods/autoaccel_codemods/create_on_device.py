@@ -304,17 +304,17 @@ def _chosen(script: Script, call: ast.Call) -> Iterator[Finding]:
     if len(made.args) == 1 and (isinstance(made.args[0], ast.Starred) or not integral(script, made.args[0])):
         return
     shape = [("", Code("*{0}" if isinstance(each, ast.Starred) else "{0}", (_inner(each),))) for each in made.args]
-    sizes = _call("", shape)
-    if len(shape) == 1:
-        sizes = Code(f"{sizes.text[:-1]},)", sizes.holes)
-    full, imports = script.spell("torch.full", chosen.on_cpu)
-    arguments = [
-        ("", sizes),
-        ("", Code("{0}", (value,))),
-        *_dtype_unless_float(script, chosen, value),
-        ("device", chosen.device),
-    ]
-    yield _replacing(script, call, _call(full, arguments), (*chosen.naming, *imports), made)
+    name = _named_fill(value)
+    factory, imports = script.spell(f"torch.{name or 'full'}", chosen.on_cpu)
+    if name is None:
+        sizes = _call("", shape)
+        if len(shape) == 1:
+            sizes = Code(f"{sizes.text[:-1]},)", sizes.holes)
+        shape = [("", sizes), ("", Code("{0}", (value,)))]
+    dtype = _dtype_unless_default(script, chosen, None if name else value)
+    yield _replacing(
+        script, call, _call(factory, [*shape, *dtype, ("device", chosen.device)]), (*chosen.naming, *imports), made
+    )
 
 
 def _chosen_array(script: Script, call: ast.Call, array: ast.Call) -> Iterator[Finding]:
@@ -333,8 +333,18 @@ def _inner(expression: ast.expr) -> ast.expr:
     return expression.value if isinstance(expression, ast.Starred) else expression
 
 
-def _dtype_unless_float(script: Script, chosen: ChosenType, value: ast.expr) -> list[tuple[str, Code]]:
-    if chosen.dtype == "torch.float32" and isinstance(value, ast.Constant) and isinstance(value.value, float):
+def _named_fill(value: ast.expr) -> str | None:
+    """The factory that is named after a value; `-0.0` is no literal, and no zero."""
+    number = value.value if isinstance(value, ast.Constant) else None
+    if not isinstance(number, int | float) or isinstance(number, bool):
+        return None
+    return "zeros" if number == 0 else "ones" if number == 1 else None
+
+
+def _dtype_unless_default(script: Script, chosen: ChosenType, value: ast.expr | None) -> list[tuple[str, Code]]:
+    """The type of a factory; `torch.full`, unlike the others, derives its own from the `value`."""
+    derived = value is not None and not (isinstance(value, ast.Constant) and isinstance(value.value, float))
+    if chosen.dtype == "torch.float32" and not derived:
         return []
     return [("dtype", Code(script.spell(chosen.dtype, chosen.on_cpu)[0]))]
 
