@@ -129,6 +129,7 @@ def edited(original: Block, updated: Block, edits: StatementEdits, renderer: Ren
         entries.extend(_entries(line, now, edits))
     if below := _settle_blank_lines(entries, edits, renderer.default_indent):
         updated = updated.with_changes(footer=[*below, *updated.footer])
+    _set_apart(entries, in_module=isinstance(original, cst.Module))
     starts_apart = bool(entries) and _starts_with_blank(entries[0].line)
     lines, pending = _render(entries, edits, renderer)
     if pending and (lines or isinstance(updated, cst.Module)):
@@ -239,6 +240,27 @@ def _settle_blank_lines(entries: list[_Entry], edits: StatementEdits, default_in
     return below
 
 
+def _set_apart(entries: list[_Entry], *, in_module: bool) -> None:
+    """Sets apart what is inserted after an indented block where the file sets apart what follows the block, and at
+    module level above a comment, or where nothing follows."""
+    for entry, following in zip(entries, [*entries[1:], None], strict=True):
+        if not entry.after or entry.after[0][0].text.startswith(("import ", "from ")) or not _is_indented(entry.line):
+            continue
+        leading = following.line.leading_lines if following else ()
+        if _starts_with_blank(following.line) if following else in_module:
+            entry.apart = True
+        elif in_module and following and leading:
+            entry.apart = True
+            following.line = following.line.with_changes(leading_lines=[_blank_line(), *leading])
+
+
+def _is_indented(statement: cst.CSTNode | None) -> bool:
+    """Whether a statement ends with a block that is indented below it."""
+    if statement is None or isinstance(statement, cst.SimpleStatementLine | cst.IndentedBlock):
+        return isinstance(statement, cst.IndentedBlock)
+    return _is_indented(_last_part(statement)[1])
+
+
 def _without_blank_lines(
     statement: cst.BaseCompoundStatement, default_indent: str
 ) -> tuple[cst.BaseCompoundStatement, list[cst.EmptyLine]]:
@@ -263,7 +285,7 @@ def _without_blank_lines(
     return statement.with_changes(**{name: [*held[:-1], inner] if isinstance(held, Sequence) else inner}), lines
 
 
-def _last_part(statement: cst.BaseCompoundStatement) -> tuple[str, cst.CSTNode | None]:
+def _last_part(statement: cst.CSTNode) -> tuple[str, cst.CSTNode | None]:
     """The name of the field that ends a statement, and the last node in it."""
     for name in ("finalbody", "orelse", "handlers", "body"):
         part = getattr(statement, name, None)

@@ -76,22 +76,25 @@ def test_insert_after(before: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("start", "before", "after"),
     [
-        pytest.param("if", "if x:\n    b\n    \nc\n", "if x:\n    b\nnew()\n    \nc\n", id="if"),
-        pytest.param("if", "if x:\n\tb\n\t \n\n", "if x:\n\tb\nnew()\n\t \n\n", id="at the end of the file"),
-        pytest.param("if", "if x:\n  b\n  # b\n  \nc\n", "if x:\n  b\n  # b\nnew()\n  \nc\n", id="below a comment"),
+        pytest.param("if", "if x:\n    b\n    \nc\n", "if x:\n    b\n\nnew()\n    \nc\n", id="if"),
+        pytest.param("if", "if x:\n\tb\n\t \n\n", "if x:\n\tb\n\nnew()\n\t \n\n", id="at the end of the file"),
+        pytest.param("if", "if x:\n  b\n  # b\n  \nc\n", "if x:\n  b\n  # b\n\nnew()\n  \nc\n", id="below a comment"),
         pytest.param(
-            "if", "if x:\n  b\n  \nelif y:\n  c\n  \n\nd\n", "if x:\n  b\n  \nelif y:\n  c\nnew()\n  \n\nd\n", id="elif"
+            "if",
+            "if x:\n  b\n  \nelif y:\n  c\n  \n\nd\n",
+            "if x:\n  b\n  \nelif y:\n  c\n\nnew()\n  \n\nd\n",
+            id="elif",
         ),
         pytest.param(
             "for",
             "def f():\n  for i in r:\n    if x:\n      b\n      \n    \n  \n  c\n",
-            "def f():\n  for i in r:\n    if x:\n      b\n  new()\n      \n    \n  \n  c\n",
+            "def f():\n  for i in r:\n    if x:\n      b\n\n  new()\n      \n    \n  \n  c\n",
             id="blocks in blocks",
         ),
         pytest.param(
             "try",
             "try:\n  b\nexcept E:\n  c\n  \nd\n",
-            "try:\n  b\nexcept E:\n  c\nnew()\n  \nd\n",
+            "try:\n  b\nexcept E:\n  c\n\nnew()\n  \nd\n",
             id="handler",
         ),
         pytest.param(
@@ -105,6 +108,28 @@ def test_insert_after(before: str, after: str) -> None:
 def test_insert_after_goes_above_the_blank_lines_of_a_block(start: str, before: str, after: str) -> None:
     under = Subject(before)
     assert under.edit(InsertAfter(under.stmt(start), Code("new()"))) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("if x:\n    b\nc\n", "if x:\n    b\nnew()\nc\n", id="dense"),
+        pytest.param("if x:\n    b\n# c\nc\n", "if x:\n    b\n\nnew()\n\n# c\nc\n", id="above a comment"),
+        pytest.param("if x:\n    b\nelse: c\n\nd\n", "if x:\n    b\nelse: c\nnew()\n\nd\n", id="not indented"),
+        pytest.param("if x:\n    b", "if x:\n    b\n\nnew()", id="nothing below"),
+        pytest.param("if x:\n    b\n\n\nc\n", "if x:\n    b\n\nnew()\n\n\nc\n", id="set apart"),
+    ],
+)
+def test_set_apart_from_an_indented_block_as_the_file_does(before: str, after: str) -> None:
+    under = Subject(before)
+    assert under.edit(InsertAfter(under.stmt("if"), Code("new()"))) == after
+
+
+def test_not_set_apart_above_a_comment_of_a_function() -> None:
+    under = Subject("def f():\n    if x:\n        b\n    # c\n    c\n")
+    assert under.edit(InsertAfter(under.stmt("if"), Code("new()"))) == (
+        "def f():\n    if x:\n        b\n    new()\n    # c\n    c\n"
+    )
 
 
 def test_blank_lines_below_a_wrapped_loop_stay_below_it() -> None:
