@@ -33,7 +33,19 @@ import ast
 from collections.abc import Iterator
 
 from autoaccel.analysis import Script
-from autoaccel.edits import Code, Edit, Finding, InsertAfter, Replace, Skipped, Tier
+from autoaccel.dataflow.syntax_index import split_lines
+from autoaccel.edits import (
+    Code,
+    Edit,
+    Finding,
+    InsertAfter,
+    InsertBefore,
+    RemoveStatement,
+    Replace,
+    Skipped,
+    Tier,
+    literal,
+)
 from autoaccel.pytorch.monkeypatching import intercepted
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.host_sync import reads, sums, waiting
@@ -81,6 +93,18 @@ def _problem(script: Script, found: Sum) -> str | None:
     )
 
 
+def _of_its_own(script: Script, shared: ast.Assign, name: str, total: str) -> Iterator[Edit]:
+    """Binds a name below a chained assignment, which loses it where that leaves no comment or neighbour behind."""
+    kept = [each for each in shared.targets if not (isinstance(each, ast.Name) and each.id == name)]
+    own = Code(f"{name} = {total}")
+    if len(kept) == len(shared.targets) or split_lines(script.text)[shared.lineno - 1].strip() != script.source(shared):
+        yield InsertAfter(shared, own)
+        return
+    yield InsertBefore(shared, Code(literal(" = ".join(map(script.source, (*kept, shared.value))))))
+    yield InsertBefore(shared, own)
+    yield RemoveStatement(shared)
+
+
 def _edits(script: Script, found: Sum) -> Iterator[Edit]:
     for start in found.starts:
         number = start.value.value
@@ -88,7 +112,7 @@ def _edits(script: Script, found: Sum) -> Iterator[Edit]:
         if start.shared is None:
             yield Replace(start.value, Code(total))
         else:  # the others stay plain numbers
-            yield InsertAfter(start.shared, Code(f"{found.name} = {total}"))
+            yield from _of_its_own(script, start.shared, found.name, total)
     for addition in found.additions:
         if addition.value is addition.item:
             yield Replace(addition.item, Code("{0}", (addition.tensor,)))
