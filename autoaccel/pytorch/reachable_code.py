@@ -74,11 +74,8 @@ def _helpers(script: Script, builder: ast.AST) -> frozenset[ast.AST]:
 
 def _is_named(script: Script, name: str) -> bool:
     """Whether a file names a function other than to call it."""
-    called = {call.func for call in script.find(ast.Call)}
-    return any(
-        isinstance(each.ctx, ast.Load) and _last(each) == name and each not in called
-        for each in (*script.find(ast.Name), *script.find(ast.Attribute))
-    )
+    mentioned = script.syntax_index.mentions(name)
+    return any(isinstance(each.ctx, ast.Load) and script.call_of(each) is None for each in mentioned)
 
 
 def _hooks(script: Script) -> list[ScriptNode]:
