@@ -93,10 +93,10 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         if not any(_has_images(file, source) for file, _, source in sources):
             continue
         problem = (
-            _of_loop(call)
-            or _of_others(script, call.args[0], made, sources)
+            _of_others(script, call.args[0], made, sources)
             or next(filter(None, (_of_loader(each) for _, each in made)), None)
             or _of_datasets(sources)
+            or _of_loop(call)
         )
         if problem is not None:
             yield RULE.skip(call, problem)

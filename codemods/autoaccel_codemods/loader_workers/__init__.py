@@ -124,7 +124,7 @@ def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
         yield RULE.finding(made.call, STARTED_AGAIN, *kept, needs=(first,))
     elif kept is not None:
         yield RULE.skip(
-            made.call, "persistent workers would change the shuffles of a loader whose workers it chose itself"
+            made.call, "persistent workers are seeded once, so that random numbers after the first pass would be others"
         )
 
 
