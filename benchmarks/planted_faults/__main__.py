@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import difflib
 import sys
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from autoaccel import sources
 from autoaccel.analysis import Project
+from autoaccel.measure.observing.request import Request
+from autoaccel.measure.observing.run_record import RunRecord
 from autoaccel.measure.verifying.originals import STEPS, Limits
 from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.engine import Analysis
@@ -40,11 +43,17 @@ def main() -> int:
         return 0
     known = judging.known(arguments.state)
     ranks = max((fault.ranks for fault in chosen), default=0)
+    launches: list[int] = []
+
+    def launch(request: Request, environment: Mapping[str, str], folder: Path, count: int) -> tuple[RunRecord, ...]:
+        launches.append(count)
+        return together.run(request, environment, folder, count)
+
     with Forking() as forking, ForkingRanks(forking, ranks) as together:
         for fault in chosen:
             verdict = known.get(fault.name)
             if verdict is None or arguments.again or (arguments.missed and not verdict.killed):
-                verdict = judged(fault, forking.run, Limits(steps=arguments.steps, at_least=0.0), together.run)
+                verdict = judged(fault, forking.run, Limits(steps=arguments.steps, at_least=0.0), launch)
                 judging.keep(verdict, arguments.state)
             state = "killed" if verdict.killed else "caught" if verdict.caught else "MISSED"
             print(
@@ -54,7 +63,7 @@ def main() -> int:
     # In the order of the catalogue, without faults that it no longer has.
     verdicts = {fault.name: verdicts[fault.name] for fault in faults() if fault.name in verdicts}
     killed, every = judging.score(verdicts)
-    print(f"mutation score: {killed} of {every}")
+    print(f"mutation score: {killed} of {every}; launches of several ranks: {len(launches)}")
     if arguments.report:
         arguments.report.write_text(judging.page(verdicts), encoding="utf-8")
     unexpected = [each for each in verdicts.values() if not each.killed and not each.unseen]
