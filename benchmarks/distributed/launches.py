@@ -4,8 +4,9 @@ All run `scripts/distributed.py`, over gloo on the CPU. `--count` are launches o
 after, forks of one process; in every other one, a worker of each rank loads the batches. Of five launches two come to
 their end; in the others one rank, at random, is killed at a random moment after the ranks have joined, or raises an
 exception at a random step, or leaves the program there. The others have to end by themselves: what has not after 60
-seconds hangs. `--torchrun` are launches of two ranks by `torchrun`; in every other one a rank is killed at a random
-moment from the start on. A process that is still there after all ranks have ended is an orphan.
+seconds hangs. `--torchrun` are launches of two ranks by `torchrun`, which ends the others; in every other one a rank
+is killed at a random moment from the start on, and 180 seconds count. A process that is still there after all ranks
+have ended is an orphan.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ END, KILLED, RAISES, LEAVES = "all come to their end", "a rank is killed", "a ra
 KINDS = (END, KILLED, RAISES, END, LEAVES)
 BY_TORCHRUN = "by torchrun: "
 LIMIT = 60.0  # seconds
+LIMIT_BY_TORCHRUN = 180.0  # seconds: three processes import torch
 STEPS = 22  # of the script
 
 
@@ -177,12 +179,12 @@ def started(rng: random.Random, kind: str, usual: float) -> Outcome:
             for pid in rng.sample(ranks, min(1, len(ranks))):
                 os.kill(pid, signal.SIGKILL)
         try:
-            status: int | None = run.wait(LIMIT)
+            status: int | None = run.wait(LIMIT_BY_TORCHRUN)
         except subprocess.TimeoutExpired:
             status = None
             os.killpg(run.pid, signal.SIGKILL)
             run.wait()
-        ended = Launch({0: status}, time.monotonic() - began, left_behind(run.pid), LIMIT)
+        ended = Launch({0: status}, time.monotonic() - began, left_behind(run.pid), LIMIT_BY_TORCHRUN)
     wrong = ended.problem if ended.hung or ended.orphans or (kind == END and status) else ""
     return Outcome(f"{BY_TORCHRUN}{kind}", wrong, ended.seconds, bool(ended.hung), ended.orphans, kind == KILLED)
 
