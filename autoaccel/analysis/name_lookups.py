@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from autoaccel.dataflow.definitions import Definition
 
 _READING = ("getattr", "methodcaller", "attrgetter")
+_MEMBER_METHODS = ("__getattribute__", "__getattr__")
 MODULES_AT_RUN_TIME = re.compile(
     r"\b(import_module|__import__|run_module|run_path|spec_from_file_location)\b|\bsys\.modules\b"
 )
@@ -158,11 +159,15 @@ def _lookups(other: Script) -> Iterator[tuple[ast.expr, ast.expr | None, ast.exp
         if name == "getattr" and len(call.args) > 1:
             yield call, call.args[0], call.args[1]
         elif name in ("methodcaller", "attrgetter"):
-            yield call, None, call.args[0] if call.args else None
+            yield from ((call, None, key) for key in (call.args if name == "attrgetter" else call.args[:1]) or (None,))
         elif name in TEXT_RUNNERS and isinstance(call.func, ast.Name):
             yield call, None, None
         elif name in NAMESPACES and isinstance(call.func, ast.Name):
             yield from _of_table(other, call, call.args[0] if call.args else None)
+    for call in other.syntax_index.calls_named(*_MEMBER_METHODS):
+        match call:
+            case ast.Call(args=[owner, key]) | ast.Call(func=ast.Attribute(value=owner), args=[key]):
+                yield call, owner, key
     for table in other.syntax_index.mentions("__dict__"):
         if isinstance(table, ast.Attribute):
             yield from _of_table(other, table, table.value)
@@ -283,9 +288,18 @@ def may_be_called(script: Script, part: ast.expr, deep: bool = True) -> bool:
             return True
 
 
+def is_getter(function: ast.expr) -> bool:
+    """Whether a function reads a member of what it is called with: `attrgetter("dataset.fade")`."""
+    return isinstance(function, ast.Call) and last_name(function.func) == "attrgetter"
+
+
 def calls_of(script: Script, function: ast.expr) -> Iterator[ast.Call | None]:
     """The calls of a function that is read without being called, where they are seen: of the name that it gets; None
     for whatever else becomes of it."""
+    if is_getter(function):
+        read = script.call_of(function)
+        yield from calls_of(script, read) if read is not None and script.call_of(read) is None else (read,)
+        return
     match script.parent(function):
         case ast.Assign(targets=[ast.Name() as target]):
             for each in script.definitions(target):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
-from autoaccel.analysis import attributes, name_lookups
+from autoaccel.analysis import attributes, decorators, name_lookups
 from autoaccel.analysis.classes import derived_classes, external_lineage, lineage
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
@@ -243,23 +243,34 @@ def _handed_over(file: Script, function: Function) -> tuple[list[ScriptNode], li
     be called under another name."""
     looked_up = list(_looked_up(file, function))
     mentions, calls = list(_mentions(file, function)), list[ScriptNode](looked_up)
+    if (decorator := decorators.keeping(file, function)) is not None:
+        mentions.append((file, decorator))
     for other, part in (*_mentions_by_name(file, function), *looked_up):
-        for call in name_lookups.calls_of(other, part) if other.call_of(part) is None else ():
+        called = other.call_of(part) is not None and not name_lookups.is_getter(part)
+        for call in () if called else name_lookups.calls_of(other, part):
             (mentions if call is None else calls).append((other, call or part))
     return mentions, calls
 
 
 def _mentions_by_name(file: Script, function: Function) -> Iterator[tuple[Script, ast.expr]]:
-    """Where a method may be read, to go by its name: `loader.dataset.widen` of who knows what."""
+    """Where a method may be read, to go by its name: `loader.dataset.widen` of who knows what; a function, of modules
+    that are imported when the program runs."""
     name, cls = getattr(function, "name", None), file.parent(function)
-    if name is None or not isinstance(cls, ast.ClassDef) or _is_property(function):
+    if name is None or _is_property(function):
         return
-    ref = file.class_ref(cls)
     for other in _files_naming(file, function):
         for read in other.syntax_index.mentions(name):
-            if isinstance(read, ast.Attribute) and isinstance(read.ctx, ast.Load) and other.call_of(read) is None:
-                if Kind.UNKNOWN in other.values(read).kinds and attributes.may_be_instance(other, read.value, ref):
-                    yield other, read
+            if not isinstance(read, ast.Attribute) or not isinstance(read.ctx, ast.Load) or other.call_of(read):
+                continue
+            if Kind.UNKNOWN not in other.values(read).kinds:
+                continue
+            if isinstance(cls, ast.ClassDef):
+                may_be = attributes.may_be_instance(other, read.value, file.class_ref(cls))
+            else:
+                known = Kind.UNKNOWN not in other.values(read.value).kinds
+                may_be = not known and name_lookups.MODULES_AT_RUN_TIME.search(other.text) is not None
+            if may_be:
+                yield other, read
 
 
 def _mentions(file: Script, function: Function) -> Iterator[ScriptNode]:

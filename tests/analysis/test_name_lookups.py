@@ -104,6 +104,16 @@ METHODS = {
         ATTRGETTER + METHOD + "attrgetter('agent.train')(x)(1)\n",
         "attrgetter('agent.train')",
     ),
+    "by attrgetter, of several": (
+        ATTRGETTER + METHOD + "attrgetter('a', 'train')(x)[1](1)\n",
+        "attrgetter('a', 'train')",
+    ),
+    "by a special method": (METHOD + "Agent().__getattribute__('train')(1)\n", "Agent().__getattribute__('train')"),
+    "by a special method, another": (METHOD + "Agent().__getattribute__('test')(1)\n", None),
+    "by a special method of object": (
+        METHOD + "object.__getattribute__(Agent(), m)(1)\n",
+        "object.__getattribute__(Agent(), m)",
+    ),
     "by methodcaller": (ATTRGETTER + METHOD + "methodcaller(m, 1)(x)\n", "methodcaller(m, 1)"),
     "by methodcaller, another": (ATTRGETTER + METHOD + "methodcaller('test')(x)\n", None),
 }

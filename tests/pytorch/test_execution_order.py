@@ -95,6 +95,45 @@ WITHIN = {
         "class A:\n    def f(self):\n        here()\ndef fit(a):\n    use(a.f)\n    for x in loader:\n        pass",
         True,
     ),
+    "a method that an attrgetter reads": (
+        "class A:\n    def f(self):\n        here()\nuse(attrgetter('f')(A()))\nfor x in loader:\n    pass",
+        True,
+    ),
+    "a method that an attrgetter reads later": (
+        "class A:\n    def f(self):\n        here()\nget = attrgetter('of.f')\nuse(get)\nfor x in loader:\n    pass",
+        True,
+    ),
+    "another member that an attrgetter reads": (
+        "class A:\n    def f(self):\n        here()\nuse(attrgetter('g')(A()))\nfor x in loader:\n    pass",
+        False,
+    ),
+    "a method that a special method reads": (
+        "class A:\n    def f(self):\n        here()\nuse(A().__getattribute__('f'))\nfor x in loader:\n    pass",
+        True,
+    ),
+    "a method that a special method of object reads": (
+        "class A:\n    def f(self):\n        here()\nuse(object.__getattribute__(a, 'f'))\nfor x in loader:\n    pass",
+        True,
+    ),
+    "a function of a module that is imported when the program runs": (
+        "import importlib\ndef f():\n    here()\nuse(importlib.import_module(name).f)\nfor x in loader:\n    pass",
+        True,
+    ),
+    "a function of the name of an attribute": (
+        "def f():\n    here()\nuse(thing.f)\nfor x in loader:\n    pass",
+        False,
+    ),
+    "a function that its decorator keeps": (
+        (
+            "KEPT = {}\ndef register(g):\n    KEPT[g.__name__] = g\n    return g\n@register\ndef f():\n    here()\n"
+            "use(KEPT['f'])\nfor x in loader:\n    pass"
+        ),
+        True,
+    ),
+    "a function that its decorator hands back": (
+        "def same(g):\n    return g\n@same\ndef f():\n    here()\nfor x in loader:\n    pass",
+        False,
+    ),
     "a method of a loader's dataset that is handed over": (
         (
             "class A(Dataset):\n    def f(self):\n        here()\ndata = DataLoader(A())\n"
