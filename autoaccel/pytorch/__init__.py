@@ -56,6 +56,7 @@ Tensors:
     device_expressions   the device that a place can name
     tensor_origins       whether a tensor is new, may have a graph, or may be told from another
     tensor_creation      factories and what is done to their tensors before a move
+    meta_device          whether a text asks for tensors without data
     whole_number_casts   casts of decimals that a device may do differently
     tensor_type_aliases  `Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor`
     arrays               fresh NumPy arrays, lists of nothing but arrays

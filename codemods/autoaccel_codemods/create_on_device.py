@@ -28,7 +28,6 @@ After:
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from autoaccel.analysis import Script
@@ -37,6 +36,7 @@ from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.edits import AddArguments, Code, Edit, Finding, RemoveStatement, Replace, Skipped, Tier
 from autoaccel.pytorch.device_moves import DeviceMove, device_move, may_move_creation, moved_later
 from autoaccel.pytorch.integers import integral
+from autoaccel.pytorch.meta_device import makes_tensors_without_data
 from autoaccel.pytorch.monkeypatching import intercepted, monkeypatched_in_text
 from autoaccel.pytorch.tensor_creation import FOLDING, Creation, creation, is_plain_variable
 from autoaccel.pytorch.tensor_type_aliases import ChosenType, changes_default, chosen_type, tensor_type
@@ -56,9 +56,6 @@ RULE = Rule(
     addresses=("transfer", "sync"),
     order=20,
 )
-_WITHOUT_DATA = ("meta", "init_empty_weights", "FakeTensorMode")
-# A device, not the key of a mapping.
-_NO_DATA = re.compile(r"(?<!\[)(?<!get\()(['\"])meta\1(?!\s*[\]:])|\b(init_empty_weights|FakeTensorMode)\b")
 
 
 @RULE.check
@@ -110,18 +107,11 @@ def _patched(script: Script, made: Creation, moved: DeviceMove) -> str | None:
     method = moved.call.func.attr if isinstance(moved.call.func, ast.Attribute) else ""
     names = [made.name, f"torch.Tensor.{method}"]
     try:
-        return _without_data(script) or intercepted(script) or monkeypatched_in_text(script, names)
+        if makes_tensors_without_data(script):
+            return 'on the device "meta" it would have no data, and to move it would be an error'
+        return intercepted(script) or monkeypatched_in_text(script, names)
     except Incomplete as incomplete:
         return str(incomplete)
-
-
-def _without_data(script: Script) -> str | None:
-    """Why what is moved may have no data, so that moving it is an error, which somebody may handle. Raises
-    `Incomplete`."""
-    for word in _WITHOUT_DATA:
-        if any(_NO_DATA.search(text) for text in script.project.texts_with_word(script, word)):
-            return 'on the device "meta" it would have no data, and to move it would be an error'
-    return None
 
 
 def _is_host(device: Code) -> bool:
