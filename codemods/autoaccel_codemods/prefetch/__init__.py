@@ -38,7 +38,7 @@ from collections.abc import Iterator
 
 from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.definitions import STAR
+from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.edits import Code, Edit, Finding, InsertBefore, Replace, Skipped, Tier, literal
 from autoaccel.pytorch import cuda_graphs, device_expressions
 from autoaccel.pytorch.batches import device_of, own_to_method
@@ -213,6 +213,7 @@ def _parts(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[BatchPart, ..
     if () in kept or not moves:
         return ()
     whole = {path[:1] for transfer in moves if moves_whole_part(transfer) for path in transfer.paths}
+    whole |= _moved_one_by_one(batch.loop.target, moves)
     whole -= {path[:1] for transfer in moves if reach(transfer) is Reach.SOME for path in transfer.paths}
     if () in whole or (STAR,) in whole:
         return () if kept else (STAR,)
@@ -224,6 +225,20 @@ def _parts(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[BatchPart, ..
     if unpacked and (len(parts) > 1 or arity == 1) and all({"list", "tuple"} <= set(walk) for walk in walks):
         return (STAR,)
     return tuple(part for part in visible if part in parts)
+
+
+def _moved_one_by_one(target: ast.expr, moves: list[BatchTransfer]) -> set[ElementPath]:
+    """The elements of a batch of which the loop's header names all parts, and the loop moves each of them:
+    `for (first, second), labels in loader`."""
+    moved = {path for each in moves for path in each.paths if len(each.paths) == 1 and each.derived is None}
+    elements = target.elts if isinstance(target, ast.Tuple | ast.List) else []
+    return {
+        (index,)
+        for index, each in enumerate(elements)
+        if isinstance(each, ast.Tuple | ast.List) and each.elts
+        if not any(isinstance(part, ast.Starred) for part in (*elements, *each.elts))
+        if all((index, part) in moved for part in range(len(each.elts)))
+    }
 
 
 def _what(script: Script, parts: tuple[BatchPart, ...], moves: list[BatchTransfer]) -> tuple[str, tuple[Edit, ...]]:
