@@ -122,7 +122,7 @@ def is_bound(script: Script, scope: ast.AST, point: ast.stmt, expression: ast.ex
         return False
     if made and not _precede(script, made, point):
         return False
-    if _is_used(script, scope, expression):
+    if is_read(script, scope, expression):
         return True
     if isinstance(expression, ast.Name):
         return bool(definitions) and _has_value(script, own or definitions)
@@ -198,8 +198,8 @@ def _precede(script: Script, made: Sequence[ast.stmt], point: ast.stmt) -> bool:
     return any(isinstance(above, ast.stmt) and above in block for above in (point, *script.ancestors(point)))
 
 
-def _is_used(script: Script, scope: ast.AST, expression: ast.expr) -> bool:
-    """Whether a function reads it on every path, so that it fails without."""
+def is_read(script: Script, scope: ast.AST, expression: ast.expr) -> bool:
+    """Whether a function reads an expression on every path, so that it fails without."""
     text = script.source(expression)
     return any(
         isinstance(part, ast.Name | ast.Attribute | ast.Subscript)

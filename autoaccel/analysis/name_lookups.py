@@ -44,7 +44,7 @@ def member_may_be(script: Script, call: ast.Call, names: Iterable[str]) -> bool:
     """Whether `getattr(object, name)` tells so much of a name that it may be one of these."""
     key = call.args[1] if len(call.args) > 1 else None
     told = isinstance(key, ast.Constant | ast.JoinedStr | ast.BinOp)
-    return told and any(_may_be(script, key, name) for name in names)
+    return told and any(may_be_named(script, key, name) for name in names)
 
 
 def mentions(script: Script, names: Collection[str]) -> list[ast.expr]:
@@ -73,7 +73,7 @@ def lookups(other: Script, script: Script, function: ast.AST, names: tuple[str, 
     for part, receiver, key in _lookups(other):
         if local and (other is not script or receiver is not None):
             continue  # no object has it
-        if not any(_may_be(other, key, name) for name in wanted):
+        if not any(may_be_named(other, key, name) for name in wanted):
             continue
         if not (_runs(part, wanted) or may_be_called(other, part) or _gives_all(other, part)):
             continue
@@ -206,7 +206,7 @@ def _gives_all(other: Script, part: ast.expr) -> bool:
             return False
 
 
-def _may_be(script: Script, key: ast.expr | None, name: str, seen: frozenset[ast.expr] = frozenset()) -> bool:
+def may_be_named(script: Script, key: ast.expr | None, name: str, seen: frozenset[ast.expr] = frozenset()) -> bool:
     """Whether a computed text may be a name; `seen` are the names that it is bound to on the way, which add none."""
     match key:
         case ast.Constant(value=str() as text):
@@ -222,13 +222,13 @@ def _may_be(script: Script, key: ast.expr | None, name: str, seen: frozenset[ast
         case ast.Name() if key in seen:
             return False
         case ast.IfExp(body=body, orelse=orelse):
-            return _may_be(script, body, name, seen) or _may_be(script, orelse, name, seen)
+            return may_be_named(script, body, name, seen) or may_be_named(script, orelse, name, seen)
         case ast.Name():
             if (handed := _handed(script, key)) is not None:
                 return any(name in text.split(".") for text in handed)
             texts = [each for definition in script.definitions(key) for each in _texts(definition)]
             seen |= {key}
-            return not texts or any(_may_be(script, each, name, seen) for each in texts)
+            return not texts or any(may_be_named(script, each, name, seen) for each in texts)
         case _:
             return True
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autoaccel.analysis.definite_assignment import always_runs, is_bound, is_empty, last_binding, stands
+from autoaccel.analysis.definite_assignment import always_runs, is_bound, is_empty, is_read, last_binding, stands
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import position, walk_scope
@@ -171,7 +171,7 @@ def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str
         for name, statements in found.items()
     ]
     last = last_binding(script, groups)
-    if last is None or not always_runs(script, last, method):
+    if last is None or not (always_runs(script, last, method) or _fails_without(script, step, method)):
         return None
     inside = _sites(step, method)
     if any(not _reached(script, last, statement) for statement in inside):
@@ -179,6 +179,23 @@ def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str
     if method.name != "__init__" and set(step.scopes) != {method}:
         return None
     return ScalerCreation(last, True, optimizers, method.args.args[0].arg, step.scopes)
+
+
+def _fails_without(script: Script, step: TrainingStep, method: ast.FunctionDef) -> bool:
+    """Whether a constructor that makes the optimizers of a step under a condition, `if self.isTrain:`, makes no object
+    whose step runs without them: each of its functions reads one on every path, or only such functions call it."""
+    if method.name != "__init__" or method in step.scopes:
+        return False
+    read = [each.optimizer for each in step.optimizer_steps if each.optimizer is not None]
+    needing = {scope for scope in step.scopes if any(is_read(script, scope, each) for each in read)}
+    for scope in step.scopes:
+        if scope not in needing:
+            callers = script.callers(scope) if isinstance(scope, ast.FunctionDef) else None
+            if callers is None or callers.missing is not None or not callers:
+                return False
+            if any(file is not script or file.function(call) not in needing for file, call in callers):
+                return False
+    return True
 
 
 def _attributes(targets: Sequence[ast.expr]) -> Iterator[str]:

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import lineage
+from autoaccel.analysis.name_lookups import may_be_named
 from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.library_models.tensor_operations import KEEPING
@@ -99,7 +100,7 @@ def attribute_holds(
             if other.qualname(each) is None or other.is_project_name(each)
         ]
         for call in other.syntax_index.calls_named("getattr", "vars"):
-            if call.args and not (len(call.args) > 1 and _names_another(call.args[1], name)):
+            if call.args and (len(call.args) < 2 or may_be_named(other, call.args[1], name)):
                 reads.append((call, call.args[0], None, True))
         for read, owner, part, known in reads:
             owners = other.values(owner)
@@ -218,11 +219,6 @@ def is_container(script: Script, node: ast.expr) -> bool:
             for each in made
         )
     return False
-
-
-def _names_another(key: ast.expr, name: str) -> bool:
-    """Whether `getattr(…, key)` surely asks for another attribute."""
-    return isinstance(key, ast.Constant) and key.value != name
 
 
 def _leaves(low: Low, use: ast.expr) -> bool:
