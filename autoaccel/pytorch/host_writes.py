@@ -84,7 +84,7 @@ class _HostTensor:
                 found = memory(file, owner)
                 if not any(value is UNKNOWN or self._is_part(value, node) for value in found):
                     continue
-                if self._replaces(file, node) or not self._may_follow(file, node):
+                if self._replaces(file, node) or not self._may_follow(file, node) or self._is_copy(file, owner):
                     continue
                 if any(self._is_part(value, node) for value in found):
                     return _CHANGED if self._follows(file, node) else _UNORDERED
@@ -123,6 +123,16 @@ class _HostTensor:
         return isinstance(statement, ast.Assign) and any(
             value.kind is Kind.TENSOR and value.how == "moved" for value in file.values(statement.value)
         )
+
+    def _is_copy(self, file: Script, owner: ast.expr) -> bool:
+        """`if cuda: x = x.cuda()`, and then `x[…] = …`: a name is the copy wherever one has begun, and the tensor on
+        the host only where it was not moved."""
+        statement = self.script.statement(self.transfer.call)
+        if file is not self.script or file is not self.transfer.site_script or not isinstance(owner, ast.Name):
+            return False
+        definitions = file.definitions(owner)
+        moved = [each for each in definitions if each.node is statement and each.whole is self.transfer.call]
+        return bool(moved) and all(each in moved or each.node is self.transfer.site for each in definitions)
 
     # -- order
 
