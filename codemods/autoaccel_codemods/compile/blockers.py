@@ -112,7 +112,10 @@ def _called_by_forward(cls: ast.ClassDef, name: str) -> bool:
 
 def _forward_reason(script: Script, method: ast.FunctionDef, nested: bool = True) -> str | None:
     """What breaks the graph, compiles anew at every call, or unrolls a loop over the data."""
+    switched_off = _switched_off(script, method)
     for part in breadth_first(method):
+        if part in switched_off:
+            continue
         if nested and isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
             for other, function in script.callees(part):
                 if function.name != "forward":
@@ -139,6 +142,29 @@ def _forward_reason(script: Script, method: ast.FunctionDef, nested: bool = True
             case ast.For(iter=iterable) if _over_data(script, iterable):
                 return "its forward pass loops over the data"
     return None
+
+
+def _switched_off(script: Script, method: ast.FunctionDef) -> set[ast.AST]:
+    """What a method does only if it is asked to, as no call in sight does: `def forward(self, x, verbose=False)`."""
+    return {
+        part
+        for branch in script.in_scope(method, ast.If)
+        if isinstance(branch.test, ast.Name) and _is_never_given(script, method, branch.test)
+        for statement in branch.body
+        for part in ast.walk(statement)
+    }
+
+
+def _is_never_given(script: Script, method: ast.FunctionDef, name: ast.Name) -> bool:
+    definitions = script.definitions(name)
+    falsy = (
+        each.how == "param" and isinstance(each.value, ast.Constant) and not each.value.value for each in definitions
+    )
+    return (
+        bool(definitions)
+        and all(falsy)
+        and all(file.argument(call, method, name.id, script) is None for file, call in script.callers(method))
+    )
 
 
 def _is_cached(script: Script, function: ast.expr) -> bool:
