@@ -10,9 +10,14 @@ from autoaccel.analysis.classes import class_info, lineage, methods
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.syntax_index import last_name
+from autoaccel.library_models.python_names import CONTAINER_CHANGES
 
 _LISTS = frozenset({"torch.nn.ModuleList", "torch.nn.Sequential", "torch.nn.ModuleDict"})
 _UNSEEN = Value(Kind.UNKNOWN)
+_CHANGING = CONTAINER_CHANGES | frozenset(
+    "add_module register_module _modules __setitem__ __delitem__ __setattr__".split()
+)
 _LOOPS = frozenset("enumerate zip reversed list tuple iter".split())
 
 
@@ -67,6 +72,8 @@ def modules(script: Script, function: ast.expr) -> list[Value]:
         definitions = script.definitions(function)
         if definitions and all(each.how == "for" and each.value is not None for each in definitions):
             return [found for each in definitions if each.value for found in _of_loop(script, each.value)]
+    if isinstance(function, ast.Attribute) and (entries := _entries(script, function)):
+        return [value for file, each in entries for value in file.values(each)]
     return [each for value in values for each in _elements(value)]
 
 
@@ -108,6 +115,11 @@ def _contained(script: Script, container: ast.expr, seen: set[ast.expr]) -> Iter
                 if each.value is not None:
                     yield from _contained(script, each.value, seen)
                     yield from _appended(script, script.uses(each))
+        case ast.Attribute() if entries := _entries(script, container):
+            for file, entry in entries:
+                yield from _contained(file, entry, seen)
+            for other in script.project.related(script):
+                yield from _appended(other, other.syntax_index.mentions(container.attr))
         case ast.Attribute(attr=name):
             for owner in script.values(container.value):
                 bindings = [
@@ -143,6 +155,58 @@ def _contained(script: Script, container: ast.expr, seen: set[ast.expr]) -> Iter
                 yield from script.values(element)
         case _:
             yield _UNSEEN
+
+
+def _entries(script: Script, member: ast.Attribute) -> list[tuple[Script, ast.expr]]:
+    """What `self.blocks.h` is of `self.blocks = nn.ModuleDict(dict(h=…))`, whichever of them it may be; nothing where
+    it is no member of such a table, or where the table may be changed."""
+    found: list[tuple[Script, ast.expr]] = []
+    for table in script.values(member.value):
+        made, file = table.node, table.script
+        if table.name != "torch.nn.ModuleDict" or not isinstance(made, ast.Call) or file is None:
+            return []
+        entry = _entry(file, made, member.attr)
+        if entry is None:
+            return []
+        found.append((file, entry))
+    return found if found and _stays(script, member) else []
+
+
+def _stays(script: Script, member: ast.Attribute) -> bool:
+    """Whether every file around only reads a table of modules, under the name that it has here."""
+    name = last_name(member.value)
+    for other in script.project.related(script):
+        if not all(_only_reads(other, each) for each in other.syntax_index.mentions(name)) or any(
+            not isinstance(each.ctx, ast.Load) and last_name(each.value) != "self"
+            for each in other.syntax_index.mentions(member.attr)
+            if isinstance(each, ast.Attribute)
+        ):
+            return False
+    return True
+
+
+def _only_reads(script: Script, table: ast.expr) -> bool:
+    match script.parent(table):
+        case ast.Attribute(attr=name, ctx=ast.Load()):
+            return name not in _CHANGING
+        case ast.Subscript(value=value, ctx=ast.Load()):
+            return value is table
+        case ast.Assign() as statement:
+            return table in statement.targets
+        case _:
+            return False
+
+
+def _entry(script: Script, made: ast.Call, name: str) -> ast.expr | None:
+    match made:
+        case ast.Call(args=[ast.Call(func=ast.Name(id="dict") as function, args=[], keywords=named)], keywords=[]):
+            given = {each.arg: each.value for each in named}
+            return None if None in given or script.definitions(function) else given.get(name)
+        case ast.Call(args=[ast.Dict(keys=keys, values=values)], keywords=[]):
+            texts = [each.value for each in keys if isinstance(each, ast.Constant)]
+            return dict(zip(texts, values, strict=True)).get(name) if len(texts) == len(keys) else None
+        case _:
+            return None
 
 
 def _changed_elsewhere(cls: ClassRef, name: str) -> Iterator[Value]:

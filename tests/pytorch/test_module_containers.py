@@ -39,6 +39,8 @@ def called(init: str, forward: str, behind: str = "") -> tuple[Script, ast.expr]
     return script, call.func
 
 
+TABLE = "self.parts = nn.ModuleDict(dict(e=nn.Embedding(2, 2), h=nn.ModuleList([A() for _ in range(3)])))"
+IN_TABLE = "for layer in self.parts.h:\n    run(layer(x))"
 LOOP = "for layer in self.layers:\n    run(layer(x))"
 
 # By case: the constructor, the forward pass, and the classes whose forward `run(…(x))` enters; none if not certain.
@@ -57,6 +59,21 @@ FORWARDS: dict[str, tuple[str, str, list[str]]] = {
     "spread": ("self.layers = nn.ModuleList([A(), *given])", LOOP, []),
     "given": ("self.layers = nn.ModuleList(given)", LOOP, []),
     "made out of sight": ("self.layers = make()", LOOP, []),
+    "of a table": ("self.parts = nn.ModuleDict(dict(a=A(), b=B()))", "run(self.parts.a(x))", ["A"]),
+    "of a table written out": ("self.parts = nn.ModuleDict({'a': A(), 'b': B()})", "run(self.parts.b(x))", ["B"]),
+    "a loop over a list in a table": (TABLE, IN_TABLE, ["A"]),
+    "a list in a table that is added to": (TABLE, f"self.parts.h.append(B())\n{IN_TABLE}", ["A", "B"]),
+    "a list in a table that is changed": (TABLE, f"self.parts.h[0] = B()\n{IN_TABLE}", []),
+    "a table whose entry is set": (TABLE, f"self.parts['h'] = x\n{IN_TABLE}", []),
+    "a table whose entry is set by its name": (TABLE, f"self.parts.h = x\n{IN_TABLE}", []),
+    "a table that is added to": (f"{TABLE}\nself.parts.update(given)", IN_TABLE, []),
+    "a table that others know": (f"{TABLE}\nmake(self.parts)", IN_TABLE, []),
+    "a table under another name": (f"{TABLE}\nparts = self.parts\nparts.update(given)", IN_TABLE, []),
+    "a table out of sight": ("self.parts = nn.ModuleDict(given)", IN_TABLE, []),
+    "a table of which a part is out of sight": ("self.parts = nn.ModuleDict(dict(given, h=[A()]))", IN_TABLE, []),
+    "a table that lacks it": ("self.parts = nn.ModuleDict(dict(a=A()))", IN_TABLE, []),
+    "one of two tables": (f"{TABLE}\nif given:\n    self.parts = nn.ModuleDict(dict(h=[B()]))", IN_TABLE, ["A", "B"]),
+    "a table or something else": (f"{TABLE}\nif given:\n    self.parts = make()", IN_TABLE, []),
     "in a sequence": ("self.layers = nn.Sequential([A()])", LOOP, ["A"]),
     "in a list": ("self.layers = [A(), A()]", LOOP, ["A"]),
     "by a name": ("layers = [A()]\nself.layers = nn.ModuleList(layers)", LOOP, ["A"]),
