@@ -15,6 +15,7 @@ from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_name, walk_scope
 from autoaccel.library_models import autocast_operations
 from autoaccel.library_models.tensor_operations import NO_LOW_PRECISION_KERNELS, WRITING_ROWS
+from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel_codemods.autocast import skip_reasons
 from autoaccel_codemods.autocast.blockers import PRECISION, SPARSE, Problem, is_custom_function, problem_at
 
@@ -139,6 +140,8 @@ def _in_float32(script: Script, expression: ast.expr, device: str, depth: int = 
             return True
         case ast.Call(func=ast.Attribute(attr="to"), args=[dtype]) if script.qualname(dtype) in _FULL:
             return True
+        case ast.Call() if (viewed := _viewed(script, expression)) is not None:
+            return _in_float32(script, viewed, device, depth)
         case ast.Call():
             qualified = script.qualname(expression.func)
             if qualified is None and (script.callees(expression) or not isinstance(expression.func, ast.Attribute)):
@@ -161,7 +164,21 @@ def _in_float32(script: Script, expression: ast.expr, device: str, depth: int = 
             return script.kind(expression) in (Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE)
 
 
+def _viewed(script: Script, call: ast.Call) -> ast.expr | None:
+    """What a call gives in another shape, in the same precision: `x.transpose(0, 1)`, `torch.transpose(x, 0, 1)`."""
+    if last_name(call.func) not in _SAME_PRECISION or any(script.values(each).kinds & _OTHER for each in call.args):
+        return None
+    qualified = script.qualname(call.func)
+    if qualified is not None:
+        return call.args[0] if qualified.startswith("torch.") and call.args else None
+    if isinstance(call.func, ast.Attribute) and not script.callees(call):
+        return call.func.value if script.kind(call.func.value) in (None, Kind.TENSOR) else None
+    return None
+
+
 _CTC = "torch.nn.functional.ctc_loss"
+_SAME_PRECISION = RESHAPING | {"contiguous", "narrow", "select", "detach", "clone"}
+_OTHER = frozenset({Kind.DTYPE})
 
 
 _FULL = frozenset({"torch.float", "torch.float32", "torch.double", "torch.float64"})
