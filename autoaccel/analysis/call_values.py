@@ -15,6 +15,7 @@ from autoaccel.analysis.name_lookups import named_member
 from autoaccel.analysis.parameter_values import annotated_values
 from autoaccel.dataflow.abstract_values import ANY, NONE, NOTHING, ClassRef, Kind, Value, Values, any_item, made, union
 from autoaccel.dataflow.call_arguments import bind_argument, given_as
+from autoaccel.dataflow.syntax_index import position
 from autoaccel.dataflow.value_parts import container_method, element
 from autoaccel.library_models import library_members, library_values, member_values
 
@@ -119,12 +120,26 @@ def returned(script: Script, function: ast.AST) -> Values:
 def _returned(script: Script, function: ast.FunctionDef) -> Values:
     if any(script.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
         return made(Kind.ITERATOR, function, script, how="generator")
-    values = [part.value for part in script.in_scope(function, ast.Return) if part.value is not None]
+    raised = next((each for each in function.body if isinstance(each, ast.Raise)), None)  # whatever happens
+    returns = [part for part in script.in_scope(function, ast.Return) if part.value is not None]
+    values = [part.value for part in returns if part.value and (raised is None or position(part) < position(raised))]
+    if not values and raised is not None and _is_overridden(script, function):
+        return NOTHING  # whoever calls it enters one of those
     found = union(map(script.inference.possible, values))
     annotated = annotated_values(script, function.returns)
     if annotated and all(value.kind is Kind.UNKNOWN for value in found):
         return annotated
     return Values({NONE}) if not found and not values else found
+
+
+def _is_overridden(script: Script, method: ast.FunctionDef) -> bool:
+    """Whether a class that derives from a method's class has a method of this name."""
+    cls = script.parent(method)
+    return isinstance(cls, ast.ClassDef) and any(
+        isinstance(each, ast.FunctionDef) and each.name == method.name
+        for ref in derived_classes(script.class_ref(cls))
+        for each in ref.node.body
+    )
 
 
 def _method(script: Script, owner: Value, function: ast.Attribute, node: ast.Call) -> Values:

@@ -7,6 +7,27 @@ import pytest
 from autoaccel.analysis import Kind
 from tests.analysis.test_value_inference import kind_at_end
 
+BUILT = "class B:\n    def __init__(self): self.m = self.build().train()\n    def build(self):\n"
+DERIVED = "class D(B):\n    def build(self): return Net()\nD().m\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "rest", "kind"),
+    [
+        pytest.param("raise NotImplementedError", DERIVED, Kind.MODULE, id="a method that others have"),
+        pytest.param("'Text.'\n        raise E\n        return None", DERIVED, Kind.MODULE, id="return below raise"),
+        pytest.param("def f(): return 1\n        raise E", DERIVED, Kind.MODULE, id="return of a function in it"),
+        pytest.param("raise E", "B().m\n", None, id="a method that nobody has"),
+        pytest.param("raise E", "class D(B): pass\nD().m\n", None, id="nor those that derive"),
+        pytest.param("raise E", "from x import D\nclass C(D, B): pass\nC().m\n", None, id="bases out of sight"),
+        pytest.param("if x: raise E\n        return None", DERIVED, None, id="raises at times"),
+        pytest.param("if x: return None\n        raise E", DERIVED, None, id="returns at times"),
+        pytest.param("return None", DERIVED, None, id="returns None"),
+    ],
+)
+def test_methods_that_only_raise(body: str, rest: str, kind: Kind | None) -> None:
+    assert kind_at_end(f"{BUILT}        {body}\n{rest}") == kind
+
 
 @pytest.mark.parametrize(
     ("text", "kind"),
