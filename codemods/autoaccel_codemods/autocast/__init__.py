@@ -56,7 +56,9 @@ from autoaccel_codemods.autocast import (
     step_problems,
     unsafe_operations,
 )
+from autoaccel_codemods.autocast.blockers import Problem
 from autoaccel_codemods.autocast.gradient_scaling import Scaling
+from autoaccel_codemods.autocast.regions import Regions
 from autoaccel_codemods.autocast.step_edits import ScalerNames, region_header, step_edits
 
 RULE = Rule(
@@ -112,29 +114,37 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             continue
         problem = next(step_problems.problems(step), None)
         if problem is None:
-            placed = regions.place_regions(script, step)
+            placed, scaled, problem = _planned(script, step, narrow=True)
+            if problem is not None:
+                placed, scaled, problem = _planned(script, step, narrow=False)
             if any(opens_region(script, each) for each in placed.statements(script)):
                 continue  # in a function that only what is kept leads to
-            # Where float16 is out of the question no gradient needs a scaler; on a CPU it is.
-            in_float16 = not placed.needs_range and backend_settings.may_leave_the_cpu(script)
-            scaled = gradient_scaling.scale_gradients(script, step) if in_float16 else Scaling()
-            problem = next(iter((*placed.problems, *scaled.problems)), None)
-        if problem is None:
-            hoists = [hoist for region in placed.regions for hoist in region.hoists]
-            report_at = step.backwards[0].call
-            statements = placed.statements(script)
-            flow = low_precision_flow.find(script, statements, hoists, placed.float32_casts, report_at)
-            problem = next(iter(flow.problems), None)
         if problem is not None:
             yield RULE.skip(*problem)
             continue
-        placed.float32_casts += flow.float32_casts
         edits = step_edits(script, step, placed, scaled, names)
         yield RULE.finding(step.backwards[0].call, _message(step), *script.import_runtime, *edits)
     if not training_steps(script):
         for call, framework in framework_settings.told(script):
             yield RULE.skip(call, step_problems.run_by(script, framework))
         yield from _evaluation_only(script)
+
+
+def _planned(script: Script, step: TrainingStep, *, narrow: bool) -> tuple[Regions, Scaling, Problem | None]:
+    """Regions and scalers of a step, and the first problem with them."""
+    placed = regions.place_regions(script, step, narrow=narrow)
+    # Where float16 is out of the question no gradient needs a scaler; on a CPU it is.
+    in_float16 = not placed.needs_range and backend_settings.may_leave_the_cpu(script)
+    scaled = gradient_scaling.scale_gradients(script, step) if in_float16 else Scaling()
+    problem = next(iter((*placed.problems, *scaled.problems)), None)
+    if problem is not None:
+        return placed, scaled, problem
+    hoists = [hoist for region in placed.regions for hoist in region.hoists]
+    report_at = step.backwards[0].call
+    statements = placed.statements(script)
+    flow = low_precision_flow.find(script, statements, hoists, placed.float32_casts, report_at, placed.lifted)
+    placed.float32_casts += flow.float32_casts
+    return placed, scaled, next(iter(flow.problems), None)
 
 
 def _evaluation_only(script: Script) -> Iterator[Finding | Skipped]:

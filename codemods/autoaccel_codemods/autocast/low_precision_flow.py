@@ -72,10 +72,11 @@ def find(
     hoists: Iterable[Hoist],
     float32_casts: Iterable[ast.expr],
     report_at: ast.AST,
+    lifted: Iterable[ast.expr] = (),
 ) -> LowPrecisionFlow:
     """What becomes of the values of some regions: statements of one file, expressions that are hoisted into a region,
     and the code that they reach, without what has built their models before they are entered. What is in
-    `float32_casts` is cast anyway; `report_at` stands for other files."""
+    `float32_casts` is cast anyway, what is in `lifted` where it is low; `report_at` stands for other files."""
     casts = dict.fromkeys(float32_casts)
     given = len(casts)
     inside: list[ast.AST] = [*statements, *(each.expression for each in hoists)]
@@ -83,6 +84,7 @@ def find(
     while True:
         search = Search(script, inside, code, casts, report_at)
         search.run()
+        search.more_casts.update(dict.fromkeys(each for each in lifted if each in search.nodes))
         if not search.more_casts:
             found = sorted(search.problems, key=lambda each: (each[0].lineno, each[0].col_offset))  # type: ignore[attr-defined]
             return LowPrecisionFlow(list(casts)[given:], found)

@@ -16,6 +16,7 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.syntax_index import walk_scope
+from autoaccel.library_models.tensor_operations import FLOATING, KEEPING, LOW, PRODUCTS
 from autoaccel.pytorch.gradients import sets_grad_mode
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.reachable_code import reachable_code
@@ -24,10 +25,14 @@ from autoaccel.pytorch.training_steps import Backward, TrainingStep, scope_of
 from autoaccel_codemods.autocast import skip_reasons, unsafe_operations
 from autoaccel_codemods.autocast.backward_slice import Slice, changed, variables
 from autoaccel_codemods.autocast.blockers import Problem, in_step
+from autoaccel_codemods.autocast.float_tensors import content
 from autoaccel_codemods.autocast.hoists import FreeNames, Hoist, is_conditional, names_for, whole_expression
 from autoaccel_codemods.autocast.sigmoid_bce import out_of_reach, sigmoid_arguments
+from autoaccel_codemods.autocast.tensor_content import Content
 
 _BY_CLASS = frozenset(f"torch.nn.{name}" for name in ("CrossEntropyLoss", "NLLLoss", "CTCLoss", "MultiMarginLoss"))
+# Between forward and loss: clearing gradients, and waiting for numbers to be counted.
+_NOT_OF_THE_FORWARD = frozenset({"zero_grad", "item", "tolist"})
 _NEVER = Effect.BACKWARD | Effect.STEP | Effect.SAVES | Effect.YIELDS
 _NEVER_INSIDE = (
     ast.FunctionDef
@@ -59,10 +64,12 @@ class Region:
 
 @dataclass(slots=True, eq=False)
 class Regions:
-    """All regions of a step, the expressions to be used in float32 outside them, and the losses that get a name."""
+    """All regions of a step, the expressions to be used in float32 outside them (`lifted`: those of them that turn out
+    to be in low precision), and the losses that get a name."""
 
     regions: list[Region] = field(default_factory=list)
     float32_casts: list[ast.expr] = field(default_factory=list)
+    lifted: list[ast.expr] = field(default_factory=list)
     losses: dict[Backward, str] = field(default_factory=dict)
     loads: list[tuple[ast.stmt, ast.Call, str]] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
@@ -78,14 +85,17 @@ class Regions:
                 yield from block[block.index(region.first) : block.index(region.last) + 1]
 
 
-def place_regions(script: Script, step: TrainingStep) -> Regions:
-    return _Planner(script, step).run()
+def place_regions(script: Script, step: TrainingStep, *, narrow: bool = True) -> Regions:
+    """The regions of a step. The `narrow` ones leave out what gains nothing by them: clearing gradients and counting
+    between forward and loss, arithmetic on what the regions give."""
+    return _Planner(script, step, narrow).run()
 
 
 class _Planner:
-    def __init__(self, script: Script, step: TrainingStep) -> None:
+    def __init__(self, script: Script, step: TrainingStep, narrow: bool) -> None:
         self.script = script
         self.step = step
+        self.narrow = narrow
         self.found = Regions()
         self.loader_loops = {loop.node for loop in loader_loops(script)}
         self.slice = Slice(script, self._unwrappable)
@@ -243,6 +253,12 @@ class _Planner:
                     self._reduce(statement)
                 open_region = None
                 continue
+            if self.narrow and self._parts(gap):
+                flush()
+            if self.narrow and not run and self._is_arithmetic(statement):
+                self.found.lifted += self._reduced_names(statement)
+                open_region = None
+                continue
             if run or self._starts(statement):
                 run += [*gap, statement]
                 gap.clear()
@@ -259,6 +275,41 @@ class _Planner:
             isinstance(part, ast.Call) and self.script.kind(part.func) is not Kind.SCHEDULER
             for part in walk_scope(statement)
         )
+
+    def _parts(self, gap: list[ast.stmt]) -> bool:
+        """Whether statements between two of a region end it: they run no model, and wait or clear gradients."""
+        calls = [part for each in gap for part in walk_scope(each) if isinstance(part, ast.Call)]
+        return any(
+            isinstance(each.func, ast.Attribute) and each.func.attr in _NOT_OF_THE_FORWARD for each in calls
+        ) and not any(may_run_model(self.script, each) for each in calls)
+
+    def _is_arithmetic(self, statement: ast.stmt) -> bool:
+        """Whether all that a statement does to what is in low precision is arithmetic of torch's, on tensors that can
+        be lifted to float32 where it names them: autocast runs none of it faster."""
+        if not isinstance(statement, ast.Assign) or not self._starts(statement):
+            return False
+        calls = [part for part in walk_scope(statement) if isinstance(part, ast.Call)]
+        names = self._reduced_names(statement)
+        return (
+            all(map(self._is_elementwise, calls))
+            and not any(isinstance(getattr(part, "op", None), ast.MatMult) for part in walk_scope(statement))
+            and {each.id for each in names} == variables(self.script, statement) & self.found.reduced
+            and all(content(self.script, each) is Content.FLOATING for each in names)
+        )
+
+    def _is_elementwise(self, call: ast.Call) -> bool:
+        qualified = self.script.qualname(call.func)
+        if qualified is not None:
+            module, _, name = qualified.rpartition(".")
+            return module == "torch" and name in FLOATING | KEEPING and name not in LOW | PRODUCTS
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        known = not self.script.callees(call) and name in FLOATING | KEEPING
+        return known and name not in LOW | PRODUCTS and not name.endswith("_")
+
+    def _reduced_names(self, statement: ast.stmt) -> list[ast.Name]:
+        """Where a statement reads what a region leaves in low precision."""
+        names = (part for part in walk_scope(statement) if isinstance(part, ast.Name))
+        return [each for each in names if isinstance(each.ctx, ast.Load) and each.id in self.found.reduced]
 
     def _reduce(self, statement: ast.stmt) -> None:
         """Note what a statement inside a region leaves in low precision."""
