@@ -196,6 +196,8 @@ def _entries(original: cst.CSTNode, updated: cst.CSTNode, edits: StatementEdits)
     stops = {each for each in original.body if each in edits.after or any(each is wrap.last for wrap in edits.wraps)}
     if starts - {first} or stops - {last} or not edits.removed.isdisjoint(original.body):
         return _split_line(original, updated, edits)
+    if (first in edits.before or last in edits.after) and not original.deep_equals(updated):
+        return _split_line(original, updated, edits)  # a line that is written anew anyway
     entry = _Entry(tuple(original.body), updated, edits.before.get(first, []), edits.after.get(last, []))
     return [entry]
 

@@ -247,6 +247,17 @@ def test_wrap(before: str, after: str) -> None:
     assert under.edit(WrapStatements(under.stmt("b"), under.stmt("c"), GRAD)) == after
 
 
+def test_a_line_that_is_edited_and_added_to() -> None:
+    under = Subject("    \nif x:\n    loss.backward(); opt.step()  # both\n")
+    backward = Replace(under.expr("loss"), Code("scale(loss)"))
+    update = InsertAfter(under.stmt("opt"), Code("update()"))
+    assert under.edit(backward, update) == (
+        "    \nif x:\n    scale(loss).backward()\n    opt.step()  # both\n    update()\n"
+    )
+    assert under.edit(update) == "    \nif x:\n    loss.backward(); opt.step()  # both\n    update()\n"
+    assert under.edit(backward) == "    \nif x:\n    scale(loss).backward(); opt.step()  # both\n"
+
+
 def test_form_feeds_and_wraps() -> None:
     under = Subject("a\n\f\nb\nc\n\f\nd\n")
     assert under.edit(WrapStatements(under.stmt("b"), under.stmt("c"), GRAD)) == (
