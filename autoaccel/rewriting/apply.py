@@ -168,8 +168,8 @@ class _Transformer(cst.CSTTransformer):
             if anchor is None:
                 self._top.append(imports.text_of(each))
             else:
-                at = imports.sorted_anchor(self._places, each, anchor)
-                self._beside.insert_after(self._statement(at or anchor), Code(imports.text_of(each)), owner)
+                at = imports.fitting_anchor(self._places, each, anchor)
+                self._beside.insert_after(self._statement(at), Code(imports.text_of(each)), owner)
         if anchor is not None and not isinstance(anchor, ast.Import | ast.ImportFrom | ast.Try | ast.If):
             self._beside.set_apart(self._statement(anchor))
 

@@ -23,7 +23,7 @@ from autoaccel.notebooks.cells import cells
 from autoaccel.rewriting import admission, cell_limits, comments, suppression
 from autoaccel.rewriting.formatters import layout_of
 from autoaccel.rewriting.line_origins import LineOrigins
-from autoaccel.rewriting.places import LineLayout, Places
+from autoaccel.rewriting.places import LineLayout, Places, is_relative
 from autoaccel.rewriting.plan import plan
 from autoaccel.rewriting.record import Record
 from autoaccel.rewriting.recording import in_order, record, records
@@ -117,7 +117,7 @@ def analyse(
     try:
         with _high_stack(path):
             layout = partial(_layout, script.path, script.project.consulted)
-            places = Places(text, script.tree, script.syntax_index, layout)
+            places = Places(text, script.tree, script.syntax_index, layout, _local(script))
             return _run_rules(script, path, places, rules, tier)
     finally:
         script.release()
@@ -394,6 +394,25 @@ def _layout(path: Path | None, consulted: Consulted) -> LineLayout:
     layout, asked = layout_of(path)
     consulted.texts.update(asked)
     return layout
+
+
+def _local(script: Script) -> Callable[[ast.stmt], bool]:
+    """Tells of statements whether they import from the project's own files, once the script is released as well."""
+    path, search, folders = script.path, script.project.disk.modules.search, script.project.consulted.folders
+
+    def is_local(statement: ast.stmt) -> bool:
+        match statement:
+            case ast.Import(names=names):
+                wanted = [(each.name, 0) for each in names]
+            case ast.ImportFrom(module=module, level=level):
+                wanted = [(module or "", level)]
+            case _:
+                return False
+        if path is None:
+            return is_relative(statement)
+        return any(search(path, name, level, folders) is not None for name, level in wanted)
+
+    return is_local
 
 
 def _with_needs(findings: Sequence[Finding]) -> list[Finding]:

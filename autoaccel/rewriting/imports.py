@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator
 
 from autoaccel.edits import AddImport, Finding, InsertAfter
@@ -69,22 +70,35 @@ def _leading(tree: ast.Module, before: int) -> ast.stmt | None:
     return found
 
 
-def sorted_anchor(places: Places, wanted: AddImport, last: ast.stmt | None) -> ast.stmt | None:
-    """The statement after which an import goes among those of torch, in files with several sections of imports, each
-    sorted as isort sorts them: plain imports, then names from modules. In others, `last`.
+def fitting_anchor(places: Places, wanted: AddImport, last: ast.stmt) -> ast.stmt:
+    """The statement after which an import of a library goes, where those of torch stand above `last`.
+
+    Among those of torch, where every section of imports is sorted as isort sorts it: plain imports, then names from
+    modules. Else below all but the imports of the project's own files that end the imports.
 
     It never comes before an import that used to come before torch's, for some libraries have to be first, nor before
     one that may bind any name.
     """
     blocks = list(_import_blocks(places))
-    torch = next((block for block in blocks if any(_is_torch(each) for each in block)), [])
-    if last is None or len(blocks) < 2 or not torch or not all(map(_is_sorted, blocks)):
+    torch = next((block for block in blocks if any(_is_torch(each) for each in block)), None)
+    body = places.tree.body
+    between = body[body.index(torch[0]) : body.index(last) + 1] if torch else []
+    if torch is None or not between or not all(isinstance(each, ast.Import | ast.ImportFrom) for each in between):
         return last
-    key = (int(wanted.name is not None), wanted.module.lower())
-    before = [each for each in torch if (_sorting_key(each) or key) < key]
-    between = places.tree.body[places.tree.body.index(torch[0]) : places.tree.body.index(last) + 1]
-    plain = bool(between) and all(isinstance(each, ast.Import | ast.ImportFrom) for each in between)
-    return before[-1] if plain and any(map(_is_torch, before)) else last
+    if all(map(_is_sorted, blocks)) and (len(blocks) > 1 or not any(_is_of_another_section(places, e) for e in torch)):
+        key = (int(wanted.name is not None), wanted.module.lower())
+        before = [each for each in torch if (_sorting_key(each) or key) < key]
+        if any(map(_is_torch, before)):
+            return before[-1]
+    while places.is_local(between[-1]) and not _is_star(between[-1]) and len(between) > 1:
+        between.pop()
+    return between[-1] if any(map(_is_torch, between)) and not places.is_local(between[-1]) else last
+
+
+def _is_of_another_section(places: Places, statement: ast.stmt) -> bool:
+    """Whether isort puts an import elsewhere than those of libraries: the standard library's, and the project's."""
+    key = _sorting_key(statement)
+    return key is None or key[1].split(".")[0] in sys.stdlib_module_names or places.is_local(statement)
 
 
 def _is_sorted(block: list[ast.stmt]) -> bool:
@@ -115,6 +129,10 @@ def _sorting_key(statement: ast.stmt) -> tuple[int, str] | None:
             return 1, "." * statement.level + module.lower()
         case _:
             return None
+
+
+def _is_star(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.ImportFrom) and any(each.name == "*" for each in statement.names)
 
 
 def _is_torch(statement: ast.stmt) -> bool:

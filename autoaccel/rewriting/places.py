@@ -42,8 +42,15 @@ class LineLayout:
     formatted: bool = False
 
 
+def is_relative(statement: ast.stmt) -> bool:
+    """Whether a statement imports from its own package, by what it says."""
+    return isinstance(statement, ast.ImportFrom) and statement.level > 0
+
+
 class Places(Parents):
-    """Geometry of one parsed text; `index` is that of the tree, where there is one already."""
+    """Geometry of one parsed text; `index` is that of the tree, where there is one already.
+
+    `is_local` tells whether a statement imports from the project's own files."""
 
     def __init__(
         self,
@@ -51,10 +58,12 @@ class Places(Parents):
         tree: ast.Module,
         index: Parents | None = None,
         layout: Callable[[], LineLayout] = LineLayout,
+        is_local: Callable[[ast.stmt], bool] = is_relative,
     ) -> None:
         self.text = text
         self.tree = tree
         self._layout = layout
+        self.is_local = is_local
         self._index = index
 
     @cached_property

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
-from autoaccel.edits import AddImport, Code, InsertBefore
+from autoaccel.analysis import Script
+from autoaccel.edits import AddImport, Code, Finding, InsertBefore, Tier
+from autoaccel.rewriting.engine import rewrite
+from autoaccel.rewriting.rule import Rule
 from tests.rewriting.subject import Subject
 
 
@@ -84,9 +90,34 @@ def test_place(before: str, after: str) -> None:
             id="below its section",
         ),
         pytest.param(
-            "import torch\nfrom torch import nn\n",
-            "import torch\nfrom torch import nn\nfrom a import b\n",
+            "import numpy\nimport torch\nfrom torch import nn\n",
+            "import numpy\nimport torch\nfrom a import b\nfrom torch import nn\n",
             id="one section",
+        ),
+        pytest.param(
+            "import os\nimport torch\nfrom torch import nn\n",
+            "import os\nimport torch\nfrom torch import nn\nfrom a import b\n",
+            id="one section for all kinds",
+        ),
+        pytest.param(
+            "import torch\nimport os\n\nfrom .net import Net\nfrom . import data\n",
+            "import torch\nimport os\nfrom a import b\n\nfrom .net import Net\nfrom . import data\n",
+            id="unsorted, above the package's own",
+        ),
+        pytest.param(
+            "import torch\nimport os\nfrom .net import Net\nimport numpy\n",
+            "import torch\nimport os\nfrom .net import Net\nimport numpy\nfrom a import b\n",
+            id="unsorted, the package's own not at the end",
+        ),
+        pytest.param(
+            "import torch\nimport os\n\nfrom .net import *\nfrom . import data\n",
+            "import torch\nimport os\n\nfrom .net import *\nfrom . import data\nfrom a import b\n",
+            id="unsorted, not before what may bind any name",
+        ),
+        pytest.param(
+            "import os\n\nfrom . import net\nimport torch\nfrom . import data\n",
+            "import os\n\nfrom . import net\nimport torch\nfrom a import b\nfrom . import data\n",
+            id="unsorted, below torch",
         ),
         pytest.param(
             "import os\n\nfrom torch import nn\nimport torch\n",
@@ -130,3 +161,18 @@ def test_several_imports() -> None:
     assert under.rewritten(finding) == (
         "import torch\nimport numpy as np\nfrom autoaccel import runtime as accel\n\nx = 1\n"
     )
+
+
+def test_above_the_imports_of_files_beside_the_script(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("from torch import nn\n\n\nclass Net(nn.Module): ...\n")
+    before = "import torch\nimport argparse\nimport torch.nn as nn\n\nfrom model import Net\nnet = Net()\n"
+    rule = Rule(code="AA001", name="toy", tier=Tier.EXACT, needles=(b"Net()",))
+
+    @rule.check
+    def check(script: Script) -> Iterator[Finding]:
+        if "accel" not in script.used_names:
+            yield rule.finding(script.tree.body[-1], "toy", *script.import_runtime)
+
+    result = rewrite(before, tmp_path / "train.py", [rule])
+    assert not result.errors
+    assert result.after == before.replace("as nn\n", "as nn\nfrom autoaccel import runtime as accel\n")
