@@ -54,13 +54,15 @@ def measured(rank: int, place: Path) -> None:
         both = accel.distribute(_model(width))
         own = nn.parallel.DistributedDataParallel(_model(width))
         steps = _step(both, x, y), _step(own, x[mine], y[mine])
+        for _ in range(3):  # the runtime wants the losses of the first backward passes to be the same on all ranks
+            steps[0]()
         times: tuple[list[float], ...] = [], []
         for repeat in range(REPEATS + 2):
             for step, kept in zip(steps, times, strict=True):
                 torch.distributed.barrier()
                 began = time.perf_counter()
                 step()
-                if repeat >= 2:  # the first ones are others: rows are tried, buckets are made
+                if repeat >= 2:  # the first ones are others: buckets are made
                     kept.append((time.perf_counter() - began) * 1e3)
         found.append([width, *map(statistics.median, times)])
     if rank == 0:
