@@ -252,6 +252,7 @@ def _page(rows: list[Row]) -> Iterator[str]:
     yield ""
     of = f"{equal} of {len(done)} distributed scripts"
     yield f"**{of} train the same by 1, 2 and 3 ranks**; {declined} are left alone."
+    yield f"Of these, {len(RANKS) * equal} launches of several ranks came to their end and left no process behind."
     yield ""
     if done:
         yield "| lines added | scripts | median | at most 6 | without indented ones: median | at most 6 |"
