@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.callables import called_name
 from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.name_lookups import may_be_named
 from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.definitions import Definition
+from autoaccel.library_models.in_place_operations import keeps_state
 from autoaccel.library_models.tensor_operations import KEEPING
 from autoaccel.pytorch import implicit_calls
 from autoaccel_codemods.autocast import skip_reasons
@@ -20,6 +23,11 @@ if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel_codemods.autocast.low_precision_flow import Low, Search, ValuePart
 
+_RUNNING = frozenset(
+    """builtins.map builtins.filter functools.partial functools.reduce itertools.starmap torch.func.functional_call
+    torch.utils.checkpoint.checkpoint torch.utils.checkpoint.checkpoint_sequential
+    torch.nn.parallel.data_parallel""".split()
+)
 CONTAINERS = frozenset({Kind.SEQUENCE, Kind.MAPPING})
 _TENSORS = frozenset({Kind.TENSOR, Kind.PARAMETER})
 
@@ -128,8 +136,45 @@ def _called_outside(search: Search, script: Script, node: ast.AST) -> bool:
         return False
     callers = script.callers(function)
     outside = (call for _, call in callers if call not in search.region and call not in search.reached)
-    unseen = callers.missing is not None and getattr(function, "name", "") not in ("forward", "__call__")
-    return unseen or any(outside)
+    if any(outside):
+        return True
+    if getattr(function, "name", "") not in ("forward", "__call__"):
+        return callers.missing is not None
+    return not _is_of_this_call(script, function, node) and any(
+        call not in search.region and call not in search.reached and _may_run_models(other, call)
+        for other in script.project.related(script)
+        for call in other.find(ast.Call)
+    )
+
+
+def _may_run_models(script: Script, call: ast.Call) -> bool:
+    """Whether a call may run models that are not named: those of a container, of a table, or that it is handed."""
+    values = script.values(call.func)
+    if any(value.kind is Kind.MODULE and value.cls is None for value in values):
+        return True
+    name = called_name(script, call.func)
+    if name is None:
+        if script.callees(call):
+            return False
+        if Kind.UNKNOWN in values.kinds and not isinstance(call.func, ast.Attribute):
+            return True
+    elif name not in _RUNNING and (name.startswith(("torch.", "builtins.")) or not keeps_state(name)):
+        return False
+    return any(Kind.MODULE in script.values(each).kinds for each in given_values(call))
+
+
+def _is_of_this_call(script: Script, function: ast.AST, read: ast.AST) -> bool:
+    """Whether a forward pass reads only what this very call has stored: a name of its own, or an attribute that it
+    always stores before."""
+    if not isinstance(read, ast.Attribute) or script.kind(read) is Kind.MODULE:
+        return not isinstance(read, ast.Call)
+    before = []
+    for statement in function.body:  # type: ignore[attr-defined]
+        if script.inside(read, statement):
+            break
+        before.append(statement)
+    targets = [target for each in before if isinstance(each, ast.Assign) for target in each.targets]
+    return any(ast.unparse(each) == ast.unparse(read) for each in targets)
 
 
 def put(search: Search, low: Low, container: ast.expr, index: ast.expr) -> None:
