@@ -21,6 +21,7 @@ from autoaccel.library_models.graph_operations import (
     SHOWING_METHODS,
 )
 from autoaccel.library_models.python_names import PLAIN_DECORATORS
+from autoaccel.library_models.tensor_operations import STORING
 from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
 from autoaccel.pytorch.forwards import is_module_method
 from autoaccel.pytorch.graph_flow import GraphFlow
@@ -37,6 +38,7 @@ Seen = dict[ast.AST, bool]
 _HOOKS = FORWARD_HOOKS | frozenset(
     "_forward_hooks _forward_pre_hooks _global_forward_hooks _global_forward_pre_hooks".split()
 )
+_CALLED = ("__call__", "_call_impl", "_wrapped_call_impl")
 _LOOK_UPS = ("__getattr__", "__getattribute__")
 _NEEDED = "its result may reach a backward pass"
 _HOOK = "a hook that is not in sight sees it"
@@ -151,7 +153,10 @@ def _hooked(script: Script, flow: GraphFlow) -> Iterator[FlowState]:
 
 def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[FlowState]:
     """What the models of a file compute in a forward pass, which may run them as parts of others, and may keep."""
-    for stored in script.syntax_index.stored("forward"):
+    for call in script.syntax_index.calls_named("setattr", "__setattr__"):
+        if _may_replace_forward(script, call):
+            raise Incomplete("a model's forward may be replaced")
+    for stored in (each for name in ("forward", *_CALLED) for each in script.syntax_index.stored(name)):
         statement = script.parent(stored)
         value = statement.value if isinstance(statement, ast.Assign) else None
         functions = [] if value is None else functions_of(script, value)
@@ -162,6 +167,34 @@ def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: Seen
     for function in script.find(ast.FunctionDef):
         if function.name in ("forward", "__call__") and is_module_method(script, function):
             yield from _run_by(script, function, forward, seen)
+            if any(_keeps_by_method(script, each) for each in function.decorator_list):
+                raise Incomplete("a decorator may keep it")
+
+
+def _keeps_by_method(script: Script, decorator: ast.expr) -> bool:
+    """Whether a decorator of the project puts something into a container: `outputs.append(function(x))`."""
+    made = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return any(
+        isinstance(call.func, ast.Attribute) and call.func.attr in STORING
+        for file, wrapping in functions_of(script, made)
+        for call in file.within(wrapping, ast.Call)
+    )
+
+
+def _may_replace_forward(script: Script, call: ast.Call) -> bool:
+    """`setattr(Net, name, kept)`, of a model or its class, under a name that may be `forward`."""
+    if len(call.args) < 3:
+        return False
+    owner, name = call.args[:2]
+    text = name.value if isinstance(name, ast.Constant) else None
+    if text is not None and text not in ("forward", *_CALLED):
+        return False
+    return any(
+        value.kind is Kind.MODULE
+        or (value.cls is not None and instance_kind(value.cls) is Kind.MODULE)
+        or (text is not None and value.kind is Kind.UNKNOWN)
+        for value in script.values(owner)
+    )
 
 
 def _run_by(script: Script, function: ast.AST, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[FlowState]:
