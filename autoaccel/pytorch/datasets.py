@@ -342,11 +342,6 @@ def _is_drawn_from(script: Script, generator: ast.Call) -> bool:
             return False
 
 
-def changes_itself(cls: ClassRef) -> bool:
-    """Whether reading a sample changes the dataset or a global (a cache, a counter): workers change copies of it."""
-    return any(leaves_something(file, method) for file, method in item_methods(cls))
-
-
 def leaves_something(script: Script, function: ast.FunctionDef) -> bool:
     """Whether a call changes something that is still there after it: an attribute of its object, an outer name."""
     return any(_writes(script, node, function) for node in breadth_first(function) if not fills_new(script, node))

@@ -63,33 +63,6 @@ def test_keeps_generator(init: str, item: str, kept: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("item", "changes"),
-    [
-        ("return self.x[i]", False),
-        ("self.count += 1; return self.x[i]", True),
-        ("self.cache[i] = 1; return 1", True),
-        ("self.seen.append(i); return 1", True),
-        ("self.file = h5py.File('x'); return self.file[i]", False),
-        ("x = self.x[i]; x[0] = 1; return x", False),
-        ("Data.count += 1; return 1", True),
-        ("LOADED[i] = 1; return 1", True),
-        ("LOADED.append(i); return 1", True),
-        ("return torch.sort(self.x[i])", False),
-        ("found = []; found.append(i); return found", False),
-    ],
-)
-def test_changes_itself(item: str, changes: bool) -> None:
-    assert datasets.changes_itself(own_class("pass", item)) is changes
-
-
-def test_changes_in_a_method_that_an_item_calls() -> None:
-    item = "    def __getitem__(self, i):\n        return self.read(i)\n"
-    _, value = source(f"class Data(Dataset):\n{item}    def read(self, i):\n        self.last = i\n        return i\n")
-    assert value.cls is not None
-    assert datasets.changes_itself(value.cls)
-
-
-@pytest.mark.parametrize(
     ("init", "held"),
     [
         ("self.f = h5py.File('x')", True),

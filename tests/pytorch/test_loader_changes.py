@@ -371,3 +371,31 @@ def test_what_a_module_out_of_sight_keeps_is_kept_by_each_worker() -> None:
     (made,) = loader_calls(script)
     assert "`mining` is not seen" in (loader_state(script, made).problem([], in_workers=True) or "")
     assert loader_state(script, made).problem([]) is None
+
+
+@pytest.mark.parametrize(
+    ("item", "keeper"),
+    [
+        ("return self.x[i]", None),
+        ("self.count += 1; return self.x[i]", "__getitem__"),
+        ("self.cache[i] = 1; return 1", "__getitem__"),
+        ("self.seen.append(i); return 1", "__getitem__"),
+        ("self.file = h5py.File('x'); return self.file[i]", None),
+        ("x = self.x[i]; x[0] = 1; return x", "__getitem__"),  # of a tensor, a view
+        ("x = self.x[i].clone(); x[0] = 1; return x", None),
+        ("Rows.count += 1; return 1", "__getitem__"),
+        ("LOADED[i] = 1; return 1", "__getitem__"),
+        ("LOADED.append(i); return 1", "__getitem__"),
+        ("return torch.sort(self.x[i])", None),
+        ("found = []; found.append(i); return found", None),
+        ("return self.read(i)", "read"),
+    ],
+)
+def test_keeper(item: str, keeper: str | None) -> None:
+    script = load(
+        "import h5py\nimport torch\nfrom torch.utils.data import DataLoader, Dataset\nLOADED = {}\n"
+        f"class Rows(Dataset):\n    def __getitem__(self, i):\n        {item}\n"
+        "    def read(self, i):\n        self.last = i\n        return i\nDataLoader(Rows())\n"
+    )
+    (made,) = loader_calls(script)
+    assert loader_state(script, made, in_workers=True).keeper == keeper

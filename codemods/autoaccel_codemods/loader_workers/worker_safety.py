@@ -171,8 +171,6 @@ def _unsafe(source: Value, *, sharded: bool) -> str | None:
         return "each would repeat the whole stream, or make other batches of its part"
     if source.cls is None:
         return "its samples are only indexed in memory" if datasets.only_indexes(source) else None
-    if datasets.changes_itself(source.cls):
-        return "its dataset changes as it is read"
     if datasets.holds_file(source.cls):
         return "its dataset keeps a file open"
     if datasets.only_indexes(source):

@@ -12,6 +12,7 @@ from autoaccel.pytorch import datasets, device_expressions
 from autoaccel.pytorch.forwards import forward_calls
 from autoaccel.pytorch.gradients import asks_for_gradients
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
+from autoaccel.pytorch.loader_changes import loader_state
 from autoaccel.pytorch.loader_loops import LoaderLoop
 
 _LOADER = "torch.utils.data.DataLoader"
@@ -77,6 +78,8 @@ def _in_memory(script: Script, made: LoaderCall) -> bool:
     if dataset is None or any(value.name == _SEVERAL for value in script.values(dataset)):
         return False
     sources = tuple(datasets.origins(script, dataset))
+    if loader_state(script, made, in_workers=True).keeper is not None:
+        return False
     return bool(sources) and all(_lies_in_memory(script, source) for source in sources)
 
 
@@ -92,7 +95,7 @@ def _looks_up(source: Value, cls: ClassRef) -> bool:
     """Whether a dataset of the project only indexes tensors and arrays that it holds."""
     if datasets.is_iterable(source) or not datasets.only_indexes(source):
         return False
-    if datasets.changes_itself(cls) or datasets.keeps_generator(cls):
+    if datasets.keeps_generator(cls):
         return False
     owners = [
         (file, item.value)
