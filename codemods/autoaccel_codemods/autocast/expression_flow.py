@@ -178,7 +178,10 @@ def _attribute(search: Search, low: Low, parent: ast.Attribute) -> None:
 
 
 def _typed(search: Search, low: Low, dtype: ast.expr) -> None:
-    """`torch.zeros(n, dtype=out.dtype)`, `x.to(out.dtype)`."""
+    """`torch.zeros(n, dtype=out.dtype)`, `x.to(out.dtype)`, `print(out.dtype)`."""
+    if _is_shown(low.script, dtype):
+        search.sink(low, skip_reasons.TYPE_SHOWN)
+        return
     parent = low.script.parent(dtype)
     if isinstance(parent, ast.keyword):
         parent = low.script.parent(parent)
@@ -186,6 +189,21 @@ def _typed(search: Search, low: Low, dtype: ast.expr) -> None:
         search.pass_on(low, parent)
     elif isinstance(parent, ast.Assign):
         search.pass_on(low, dtype)
+
+
+def _is_shown(script: Script, dtype: ast.expr) -> bool:
+    """Whether a type is printed or becomes a text: by itself, in a text, for each of several."""
+    for around in script.ancestors(dtype):
+        match around:
+            case (
+                ast.FormattedValue() | ast.JoinedStr() | ast.ListComp() | ast.GeneratorExp() | ast.List() | ast.Tuple()
+            ):
+                pass
+            case ast.Call(func=ast.Name(id="print" | "str" | "repr") as function):
+                return not script.definitions(function)
+            case _:
+                return False
+    return False
 
 
 def _subscript(search: Search, low: Low, parent: ast.Subscript) -> None:
