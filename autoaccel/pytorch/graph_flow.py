@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from autoaccel.analysis.call_sites import is_bound
 from autoaccel.analysis.callables import called_name, functions_of, lambdas_of
-from autoaccel.analysis.classes import lineage
+from autoaccel.analysis.classes import derived_classes, external_lineage, lineage
 from autoaccel.analysis.name_lookups import reads_any_name, runs_text
 from autoaccel.analysis.rebound_names import is_handed_on
 from autoaccel.analysis.script import Script
@@ -180,6 +180,8 @@ class GraphFlow:
             if name.startswith("builtins."):
                 return self._builtin(script, call, name.removeprefix("builtins."), call_stack)
             return graph_results.of_library(script, call, name, held)
+        if not functions and _is_layers_own(script, call):
+            return False
         if isinstance(call.func, ast.Attribute):
             return self._collected(script, call.func, held, call_stack)
         if isinstance(call.func, ast.Name) and not script.definitions(call.func) and script.module_scope.stars:
@@ -383,3 +385,19 @@ class GraphFlow:
             return False
         self._add(*call_stack[-1][:2], held, call_stack[:-1])
         return True
+
+
+def _is_layers_own(script: Script, call: ast.Call) -> bool:
+    """`super().forward(x)` of a class that derives from a layer of torch's, which keeps nothing of what it is given."""
+    match call.func:
+        case ast.Attribute(attr="forward", value=ast.Call(func=ast.Name(id="super") as name, args=[], keywords=[])):
+            cls = script.enclosing_class(call)
+            if cls is None or script.definitions(name):
+                return False
+            ref = script.class_ref(cls)
+            bases, deriving = tuple(external_lineage(ref)), derived_classes(ref)
+            if deriving.missing is not None or any(len(each.node.bases) != 1 for each in (*lineage(ref), *deriving)):
+                return False  # of several bases, another's may be the next one
+            return bool(bases) and all(each.startswith("torch.nn.") for each in bases)
+        case _:
+            return False

@@ -36,6 +36,8 @@ def may_reach_backward(script: Script) -> bool:
     return False
 
 
+PADDED = "class C(nn.Conv1d):\n    def forward(self, x):\n        return super().forward(F.pad(x, (1, 0)))\n"
+
 # By case: code with one `call()`; what it gives goes backward, or to where nobody can follow.
 REACHES = {
     "a file": "torch.save(call(), 'x')",
@@ -49,6 +51,18 @@ REACHES = {
     "a pattern": "match call():\n    case v:\n        v.backward()",
     "the rest": "a, *b = 1, call()\nb[0].backward()",
     "a loss": "F.mse_loss(call(), y).backward()",
+    "a layer made anew": f"{PADDED}C(1, 1, 2)(call()).sum().backward()",
+    "a layer made anew, of a class out of sight": (
+        f"from elsewhere import Layer\n{PADDED.replace('nn.Conv1d', 'Layer')}print(C(1, 1, 2)(call()).item())"
+    ),
+    "a layer made anew, of several classes": (
+        f"{PADDED}class K(nn.Conv1d):\n    def forward(self, x):\n        seen.append(x)\n"
+        "class D(C, K): ...\nprint(D(1, 1, 2)(call()).item())\nseen[0].backward()"
+    ),
+    "a layer made anew, which keeps its input": (
+        "class C(nn.Conv1d):\n    def forward(self, x):\n        self.kept = x\n        return super().forward(x)\n"
+        "c = C(1, 1, 2)\nprint(c(call()).item())\nc.kept.backward()"
+    ),
     "stacked": "torch.stack([call() for _ in y]).mean().backward()",
     "an item by a function": "import operator\noperator.setitem(d, 'a', call())",
     "an attribute by a pattern": "o.v = call()\nmatch o:\n    case A(v=x):\n        x.backward()",
@@ -97,6 +111,7 @@ REACHES = {
 
 # By case: code with one `call()`, whose graph ends.
 ENDS = {
+    "a layer made anew": f"{PADDED}print(C(1, 1, 2)(call()).item())",
     "alone": "call()",
     "a name in an expression": "print((v := call()).item())",
     "tested": "while call():\n    pass",
