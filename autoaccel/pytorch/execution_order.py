@@ -16,7 +16,8 @@ from autoaccel.pytorch.loader_calls import repeats
 
 # What libraries call by names of their own, of whatever object they are given.
 _PROTOCOLS = tuple(
-    "__array __torch __cuda __dlpack __dataframe __arrow __html __rich __repr __jit __geo __attrs __pydantic".split()
+    """__array __torch __tensor __cuda __dlpack __dataframe __arrow __html __rich __repr __jit __fx __geo __attrs
+    __pydantic __getitems__""".split()
 )
 _CALLED_BY_LIBRARIES = frozenset("forward __call__ write writelines flush".split())
 # Classes of which no library calls a method while a loop runs, but those that Python's own protocols name.

@@ -68,6 +68,18 @@ METHODS = {
         METHOD + "    def call(self, m):\n        getattr(self, m)('train')\nAgent().call('call')\n",
         "getattr(self, m)",
     ),
+    "made another by a caller": (CALLING + "call(Agent(), 'TRAIN'.lower())\n", "getattr(agent, hook)"),
+    "put together by a caller": (CALLING + "call(Agent(), 'tr' + 'ain')\n", "getattr(agent, hook)"),
+    "one of some of a caller": (
+        CALLING + "for m in ('test', 'train'):\n    call(Agent(), m)\n",
+        "getattr(agent, hook)",
+    ),
+    "formatted by a caller": (CALLING + "call(Agent(), f'tr{x}')\n", "getattr(agent, hook)"),
+    "a part of what a caller hands": (
+        METHOD
+        + "def call(agent, hooks):\n    for m in hooks:\n        getattr(agent, m)(1)\ncall(Agent(), ['train'])\n",
+        "getattr(agent, m)",
+    ),
     "computed by a caller": (CALLING + "call(Agent(), 'test')\ncall(Agent(), mode)\n", "getattr(agent, hook)"),
     "handed through two functions": (
         CALLING + "def fire(hook):\n    call(Agent(), hook)\nfire('test')\n",

@@ -80,6 +80,13 @@ WITHIN = {
         ),
         True,
     ),
+    "a method that loaders call, and the program too": (
+        (
+            "class A(Dataset):\n    def __init__(self):\n        self.__getitems__([0])\n"
+            "    def __getitems__(self, rows):\n        here()\na = A()\nfor x in loader:\n    pass"
+        ),
+        True,
+    ),
     "a method that may be overridden by it": (
         (
             "class A:\n    def f(self):\n        pass\n    def g(self):\n        for x in loader:\n            self.f()"
