@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 
+from autoaccel.analysis.rebound_names import rebound_names
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.edits import AddImport, InsertAfter
 from autoaccel.pytorch.tensor_type_aliases import chosen_type
 
+_JUMPS = (ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom)
+_CONDITIONAL = (ast.BoolOp, ast.IfExp, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _ACCELERATOR = re.compile(r"cuda|accelerator|device|xpu|gpu", re.IGNORECASE)
 
 
@@ -51,7 +55,7 @@ def _nearest(
         if at is scope and precedes(script, script.statement(expression), statement):
             if not _is_bound_anew(script, expression, statement, scope):
                 near.append((expression.lineno, text))
-        elif _bound_everywhere(script, expression, scope):
+        elif _bound_everywhere(script, expression, scope, statement):
             far.append(text)
     if near:
         return max(near)[1]
@@ -148,7 +152,7 @@ def precedes(script: Script, earlier: ast.stmt, later: ast.stmt) -> bool:
     return False
 
 
-def _bound_everywhere(script: Script, expression: ast.expr, scope: ast.AST) -> bool:
+def _bound_everywhere(script: Script, expression: ast.expr, scope: ast.AST, statement: ast.stmt) -> bool:
     """Module-level names seen from functions, and `self.device` within one class."""
     if isinstance(expression, ast.Attribute):
         if not (isinstance(expression.value, ast.Name) and expression.value.id == "self"):
@@ -161,7 +165,8 @@ def _bound_everywhere(script: Script, expression: ast.expr, scope: ast.AST) -> b
     definitions = script.definitions(expression)
     if not definitions or any(each.scope.node is not script.tree or each.how != "assign" for each in definitions):
         return False
-    if not _binds_surely(script.tree.body, {each.node for each in definitions}):
+    bindings = {each.node for each in definitions}
+    if not _binds_surely(script.tree.body, bindings) and not _bound_with_others(script, bindings, statement):
         return False
     return not any(
         part.id == expression.id and isinstance(part.ctx, ast.Store) for part in script.within(scope, ast.Name)
@@ -175,6 +180,42 @@ def _binds_surely(block: list[ast.stmt], bindings: set[ast.AST]) -> bool:
         or (isinstance(each, ast.If) and _binds_surely(each.body, bindings) and _binds_surely(each.orelse, bindings))
         for each in block
     )
+
+
+def _bound_with_others(script: Script, bindings: set[ast.AST], statement: ast.stmt) -> bool:
+    """Whether a statement cannot run without the block under `if __name__ == …` that has these bindings: it reads
+    another name that is bound there alone, up to them, and until then the block calls nothing of the file."""
+    guards = (each.body for each in script.tree.body if isinstance(each, ast.If))
+    block = next((each for each in guards if _binds_surely(each, bindings)), None)
+    if block is None:
+        return False
+    end = next(index for index, each in enumerate(block) if _binds_surely([each], bindings))
+    inside = {part for each in block[: end + 1] for part in script.within(each, ast.AST)}
+    own = {each.name for each in script.find(ast.FunctionDef)} | {each.name for each in script.find(ast.ClassDef)}
+    if not bindings <= inside or any(isinstance(part, ast.Name) and part.id in own for part in inside):
+        return False
+    return any(
+        bool(definitions := script.definitions(name))
+        and all(each.scope.node is script.tree and each.node in inside for each in definitions)
+        and name.id not in rebound_names(script)
+        for name in _surely_read(script, statement)
+    )
+
+
+def _surely_read(script: Script, statement: ast.stmt) -> Iterator[ast.Name]:
+    """Names that are read wherever a statement of a function is run: by it, before it, or in its block after it."""
+    around = [each for each in (statement, *script.ancestors(statement)) if isinstance(each, ast.stmt)]
+    function = script.function(statement)
+    for current in around[: around.index(function)] if function in around else ():
+        block = script.block(current)
+        at = block.index(current)
+        run = block[: at + 1]
+        if current is statement:
+            run += itertools.takewhile(lambda each: not script.syntax_index.within_any(each, _JUMPS), block[at + 1 :])
+        for each in run:
+            for part in ast.iter_child_nodes(each):
+                if isinstance(part, ast.expr) and not script.syntax_index.within_any(part, _CONDITIONAL):
+                    yield from script.within(part, ast.Name)
 
 
 def _parameter(script: Script, function: ast.AST) -> str | None:

@@ -12,6 +12,7 @@ from autoaccel.analysis.files import Files
 from autoaccel.edits import InsertAfter
 from autoaccel.pytorch.device_expressions import is_used, named_device, precedes, visible_device
 
+GUARD = "if __name__ == '__main__':\n    args = read()\n"
 DEVICE = "device = torch.device('cuda')\n"
 
 # By case: a script with one statement `here()`, and the device that it can name.
@@ -36,6 +37,33 @@ VISIBLE = {
     "of the module, hidden by a name": (DEVICE + "x.to(device)\ndef f():\n    device = 1\n    here()", None),
     "of the module, under its guard": (
         "def f():\n    here()\nif __name__ == '__main__':\n    device = torch.device('cuda')\n    f(x.to(device))",
+        None,
+    ),
+    "of the module, under its guard beside what the function needs": (
+        f"def f():\n    for x in xs:\n        here()\n        print(args.n)\n{GUARD}    {DEVICE}    f(x.to(device))",
+        "device",
+    ),
+    "of the module, under its guard beside what the function may need": (
+        f"def f():\n    here()\n    if t:\n        print(args.n)\n{GUARD}    {DEVICE}    f(x.to(device))",
+        None,
+    ),
+    "of the module, under its guard beside what the function needs unless it ends": (
+        f"def f():\n    here()\n    if t:\n        return\n    print(args.n)\n{GUARD}    {DEVICE}    f(x.to(device))",
+        None,
+    ),
+    "of the module, under its guard below what the function needs, and a call": (
+        f"def f():\n    print(args.n)\n    here()\n{GUARD}    f()\n    {DEVICE}    f(x.to(device))",
+        None,
+    ),
+    "of the module, under its guard above what the function needs": (
+        (
+            f"def f():\n    print(args.n)\n    here()\nif __name__ == '__main__':\n    {DEVICE}    args = read()\n"
+            "    f(x.to(device))"
+        ),
+        None,
+    ),
+    "of the module, under its guard beside what is bound elsewhere as well": (
+        f"args = None\ndef f():\n    print(args.n)\n    here()\n{GUARD}    {DEVICE}    f(x.to(device))",
         None,
     ),
     "of the module, in either branch": (
