@@ -306,11 +306,32 @@ def _rewrite(
             break
         analysis = analyse(current, path, rules, tier=tier, project=_renewed(project, path, current))
         origins = LineOrigins(text, current)
+    if accept is None and current != text:
+        current = _without_freed_imports(text, current, path, project)
     settled = {record.code for record in applied if record.round > 1}
     skipped = [*records(for_humans, first.places, 1), *_left_at_last(first, analysis, number, applied, origins)]
     skipped += (each for each in waiting if each.code not in settled)
     suppressed = [record(finding, first.places, 1) for finding, _ in first.suppressed]
     return Result(path, text, current, tuple(applied), tuple(in_order(skipped)), tuple(suppressed), findings=taken)
+
+
+def _without_freed_imports(before: str, after: str, path: Path | None, project: Project | None) -> str:
+    """The rewritten text without the imports that only what it no longer holds has used."""
+    from autoaccel.rewriting import freed_imports
+
+    if not (names := freed_imports.candidates(before, after)):
+        return after
+    from autoaccel.analysis import load
+
+    script = load(before, None if path is None else Path(os.path.abspath(path)), project)
+    try:
+        with _high_stack(path):
+            names = tuple(each for each in names if freed_imports.may_go(script, each))
+    finally:
+        script.release()
+    for name in names:
+        after = freed_imports.without(after, name)
+    return after
 
 
 def _left_at_last(
