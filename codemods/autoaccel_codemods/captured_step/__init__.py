@@ -82,6 +82,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         note_methods  which methods keep numbers, and do nothing else
         host_effects  what they, and the functions that they enter, do on the host
         lifting       which names go in and out, and where the function stands
+        type_hints    its annotations, where the code around it has some
         result_uses   whether what comes out is used for its value alone
         problems      the exception by which each of them declines
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autoaccel.analysis.definite_assignment import is_bound, is_made_by_calls
@@ -15,6 +15,7 @@ from autoaccel.dataflow.syntax_index import Loop, position, split_lines, walk_sc
 from autoaccel.edits import Code, Edit, InsertBefore, RemoveStatement, literal
 from autoaccel.pytorch.introspection import annotations_read, name_looked_up
 from autoaccel.pytorch.reachable_code import reachable_code
+from autoaccel_codemods.captured_step import type_hints
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.captured_step.region import StepRegion
 from autoaccel_codemods.captured_step.shown_statements import noted
@@ -82,7 +83,10 @@ def edits(script: Script, lifted: Lifted) -> Iterator[Edit]:
     """The function above the loop, its call in the loop, and the statements gone from there."""
     region = lifted.region
     name = script.free_name("train_step", "training_step")
-    yield InsertBefore(lifted.anchor, Code(literal(_function(script, lifted, name))))
+    tensor, imports = script.spell("torch.Tensor")
+    annotated = type_hints.wanted(script, region, lifted.parameters, lifted.results)
+    yield from imports if annotated else ()
+    yield InsertBefore(lifted.anchor, Code(literal(_function(script, lifted, name, tensor if annotated else None))))
     target = f"{', '.join(lifted.results)} = " if lifted.results else ""
     moved = {_receiver(each).id: script.source(each) for each in region.moves}
     lines = [f"{target}{name}({', '.join(moved.get(each, each) for each in lifted.parameters)})"]
@@ -92,19 +96,28 @@ def edits(script: Script, lifted: Lifted) -> Iterator[Edit]:
     yield from (RemoveStatement(each, moved=True) for each in (*region.statements, *region.shown))
 
 
-def _function(script: Script, lifted: Lifted, name: str) -> str:
+def _function(script: Script, lifted: Lifted, name: str, tensor: str | None) -> str:
+    """The text of the function, annotated where the name of the type of tensors is given."""
     region = lifted.region
     optimizer, phase = script.source(region.optimizer), region.phase
-    if phase is not None and not _is_presence(phase, region.optimizer):  # else there is nothing to capture
+    if phase is not None and not _is_presence(script, phase, region.optimizer):  # else there is nothing to capture
         optimizer += f" if {script.source(phase)} else None"
     decorator = f"@{script.accel}.step({', '.join([*map(script.source, region.models), optimizer])})"
-    lines = [decorator, f"def {name}({', '.join(lifted.parameters)}):", *_body(script, lifted.region)]
+    parameters, given = [*lifted.parameters], ""
+    changes: dict[ast.expr, str] = {each: _receiver(each).id for each in region.moves}
+    if tensor is not None:
+        parameters = [f"{each}: {tensor}" for each in lifted.parameters]
+        returned = [tensor] * len(lifted.results) or ["None"]
+        given = f" -> {returned[0]}" if len(returned) == 1 else f" -> tuple[{', '.join(returned)}]"
+        if (declared := type_hints.undeclared(script, region, lifted.results)) is not None:
+            changes[declared] = f"{declared.id}: {tensor}"
+    lines = [decorator, f"def {name}({', '.join(parameters)}){given}:", *_body(script, region, changes)]
     if lifted.results:
         lines.append(f"    return {', '.join(lifted.results)}")
     return "\n".join(lines)
 
 
-def _body(script: Script, region: StepRegion) -> Iterator[str]:
+def _body(script: Script, region: StepRegion, changes: Mapping[ast.expr, str]) -> Iterator[str]:
     """The text of the statements with its comments, at the indentation of a function's body."""
     shown = {line for each in region.shown for line in range(each.lineno, (each.end_lineno or each.lineno) + 1)}
     for each in (*region.aside, *(region.aside and [_called_at(region)])):  # the comments above them stay there, too
@@ -115,7 +128,7 @@ def _body(script: Script, region: StepRegion) -> Iterator[str]:
     text = split_lines(script.text)
     while region.aside and text[first - 2].lstrip().startswith("#"):  # nothing stays in the place of the first
         first -= 1
-    for number, line in enumerate(_dedented(script, first, last, region.moves), first):
+    for number, line in enumerate(_dedented(script, first, last, changes), first):
         if number not in shown:
             yield f"    {line}" if line.strip() else ""
 
@@ -132,12 +145,12 @@ def _receiver(move: ast.Call) -> ast.Name:
     return move.func.value
 
 
-def _dedented(script: Script, first: int, last: int, moves: Sequence[ast.Call] = ()) -> Iterator[str]:
-    """The lines from one to another, without the indentation of the first, and with a bare name for each move."""
+def _dedented(script: Script, first: int, last: int, changes: Mapping[ast.expr, str] | None = None) -> Iterator[str]:
+    """The lines from one to another, without the indentation of the first, and with these texts for expressions."""
     lines = split_lines(script.text)[first - 1 : last]
-    for each in sorted(moves, key=position, reverse=True):
+    for each, text in sorted((changes or {}).items(), key=lambda change: position(change[0]), reverse=True):
         line = lines[each.lineno - first].encode()
-        line = line[: each.col_offset] + _receiver(each).id.encode() + line[each.end_col_offset :]
+        line = line[: each.col_offset] + text.encode() + line[each.end_col_offset :]
         lines[each.lineno - first] = line.decode()
     indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
     return (line[len(indent) :] if line.startswith(indent) else line.lstrip() for line in lines)
@@ -190,11 +203,18 @@ def _is_read_for_sure(script: Script, region: StepRegion, name: str) -> bool:
     return False
 
 
-def _is_presence(phase: ast.expr, optimizer: ast.expr) -> bool:
-    """`optimizer`, `optimizer is not None`: where that does not hold, the optimizer itself says so."""
-    match phase:
-        case ast.Compare(left=left, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
-            return ast.dump(left) == ast.dump(optimizer)
+def _is_presence(script: Script, phase: ast.expr, optimizer: ast.expr) -> bool:
+    """`optimizer is not None`, or a name for that: where it does not hold, the optimizer itself says so."""
+    if isinstance(phase, ast.Name):
+        known = script.definitions(phase)
+        if len(known) != 1 or known[0].how != "assign" or known[0].path or known[0].value is None:
+            return False
+        phase = known[0].value
+    match phase, optimizer:
+        case ast.Compare(
+            left=ast.Name() as left, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]
+        ), ast.Name():
+            return left.id == optimizer.id and script.definitions(left) == script.definitions(optimizer)
         case _:
             return False
 
