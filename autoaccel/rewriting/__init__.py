@@ -21,6 +21,7 @@ One text, in this order:
     formatters   how a project has its code laid out, as its configuration says
     check        the self-check: what a rewrite must not have done
     newer_syntax  which Python a text needs that this one cannot read
+    freed_imports  imports that the result no longer needs
     comments     edits of comments, on the text
     baseline     comments beside everything that is found, so that nothing more is
 

@@ -8,6 +8,8 @@ Random factories draw from the device's generator instead of the CPU's, so their
 and its like may differ in the last bit: `numerics`.
 
 Left alone:
+- random factories and the like of `linspace` that run once, or while an object is made: one copy less is not noticed,
+  another split of the data is;
 - `requires_grad=True` in the factory: the moved tensor is not a leaf, the created one would be;
 - calls with a `generator=` of the CPU, and pinned buffers, which are there to be copied from;
 - a cast on the way that would round differently if it came first, and one to whole numbers of what may not fit them,
@@ -38,6 +40,7 @@ from autoaccel.pytorch.device_moves import DeviceMove, device_move, may_move_cre
 from autoaccel.pytorch.integers import integral
 from autoaccel.pytorch.meta_device import makes_tensors_without_data
 from autoaccel.pytorch.monkeypatching import intercepted, monkeypatched_in_text
+from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.tensor_creation import FOLDING, Creation, creation, is_plain_variable
 from autoaccel.pytorch.tensor_type_aliases import ChosenType, changes_default, chosen_type, tensor_type
 from autoaccel.pytorch.whole_number_casts import undefined_cast
@@ -95,12 +98,24 @@ def _moved(script: Script, moved: DeviceMove) -> Iterator[Finding | Skipped]:
         return
     problem = made.problem or moved.problem or problem or _unknown_precision(script, made, moved)
     problem = problem or _computed(script, made) or _undefined_cast(script, made, moved)
-    problem = problem or _patched(script, made, moved)
+    problem = problem or _patched(script, made, moved) or _made_once(script, made)
     if problem is not None:
         yield RULE.skip(moved.call, problem)
     else:
         edits = _merged([*_edits(script, made, moved, statement)])
         yield RULE.finding(made.call, _message(script, made), *edits, tier=made.tier)
+
+
+def _made_once(script: Script, made: Creation) -> str | None:
+    """Why values that would not be the same are not worth it: they are made outside of all loops."""
+    if made.tier is Tier.EXACT:
+        return None
+    function = script.function(made.call)
+    builds = isinstance(function, ast.FunctionDef) and function.name == "__init__" and not script.loops(made.call)
+    if not builds and not runs_once(script, made.call):
+        return None
+    drawn = "draw other values" if made.tier is Tier.EQUIVALENT else "round its last bit differently"
+    return f"it is made once: there is nothing to gain, and the device may {drawn}"
 
 
 def _patched(script: Script, made: Creation, moved: DeviceMove) -> str | None:
