@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import bisect
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -35,6 +36,7 @@ from autoaccel.rewriting.layout import Layout, Statement, UnfaithfulError
 from autoaccel.rewriting.places import Places, Position
 from autoaccel.rewriting.plan import anchors, arguments_of, codes
 
+_ALIGNED = re.compile(r"\t+ +\S")  # behind tabs
 # What has parentheses for its own sake: not needed by a call or a name in its place.
 _LOOSE = cst.BinaryOperation | cst.BooleanOperation | cst.Comparison | cst.IfExp | cst.NamedExpr | cst.UnaryOperation
 
@@ -250,6 +252,7 @@ class _Transformer(cst.CSTTransformer):
             tail=len(lines[end_line - 1].rstrip()) - end,
             column=column,
             indent=indent,
+            tabs=self.default_indent == "\t" and not any(map(_ALIGNED.match, lines)),
         )
 
     def _argument(self, code: Code, finding: Finding) -> cst.BaseExpression:

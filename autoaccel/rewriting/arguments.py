@@ -35,7 +35,7 @@ class Room:
     """The geometry of a call in its file, in characters.
 
     Its last line is `used` up to the parenthesis, with `tail` behind it; the first argument begins at `column`, the
-    statement at `indent`.
+    statement at `indent`. With `tabs` the file is indented by them, and what is aligned below an argument would not be.
     """
 
     limit: int
@@ -43,6 +43,7 @@ class Room:
     tail: int
     column: int
     indent: int
+    tabs: bool = False
 
 
 def with_keywords(
@@ -72,8 +73,9 @@ def with_keywords(
 def _broken(arguments: list[cst.Arg], added: int, room: Room) -> list[cst.Arg]:
     """The arguments with a line break before each new one that does not fit on the line any more."""
     module = cst.Module([])
-    column = room.column if room.limit - room.column >= _NARROWEST else room.indent + _HANGING
-    line = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(" " * (column - room.indent)))
+    column = room.column if room.limit - room.column >= _NARROWEST and not room.tabs else room.indent + _HANGING
+    deeper = "\t" if room.tabs else " " * (column - room.indent)
+    line = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(deeper))
     placed, used = list(arguments), room.used
     for index in range(len(placed) - added, len(placed)):
         last = index == len(placed) - 1

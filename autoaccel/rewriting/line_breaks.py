@@ -35,7 +35,14 @@ def laid_out(before: Places, after: str) -> str:
     if formatter is None:
         crowded = _crowded(tree) if "\t" not in after else set()
         longest = max(before.widest, *map(len, before.lines)) if "\t" not in after else sys.maxsize
-        changed = [each for each in changed if each.first in crowded or _width(each.text) > longest]
+        hugging = any(map(_is_hugging, before.lines))
+        changed = [
+            each
+            for each in changed
+            if each.first in crowded
+            or _width(each.text) > longest
+            or (not hugging and "\t" not in after and any(map(_is_hugging, each.text.split("\n")[1:])))
+        ]
     lines = raw_lines(after)
     for each in sorted(changed, key=lambda statement: statement.first, reverse=True):
         made = _laid_out(each, formatter or Formatter(before.widest))
@@ -52,6 +59,11 @@ def laid_out(before: Places, after: str) -> str:
 def _width(statement: str) -> int:
     """The width of its first line; 0 where there may be a comment, which need not be kept within bounds."""
     return 0 if "#" in statement else len(statement.partition("\n")[0])
+
+
+def _is_hugging(line: str) -> bool:
+    """Whether a line closes two calls that were opened on one: `f(g(`, which a formatter nests."""
+    return line.lstrip().startswith("))")
 
 
 def _crowded(tree: ast.Module) -> set[int]:

@@ -111,8 +111,15 @@ LONG = (("first_new_argument", Code("some_value()")), ("second_new_argument", Co
         pytest.param(
             "if c:\n\tloader = make(dataset_of_everything, batch_size=100)\n",
             "if c:\n\tloader = make(dataset_of_everything, batch_size=100, first_new_argument=some_value(),\n"
-            "\t              second_new_argument=another_value())\n",
+            "\t\tsecond_new_argument=another_value())\n",
             id="behind tabs",
+        ),
+        pytest.param(
+            "if f(a,\n     b):\n\tf(a,\n\t  b)\nif c:\n\tloader = make(dataset_of_everything, batch_size=100)\n",
+            "if f(a,\n     b):\n\tf(a,\n\t  b)\n"
+            "if c:\n\tloader = make(dataset_of_everything, batch_size=100, first_new_argument=some_value(),\n"
+            "\t              second_new_argument=another_value())\n",
+            id="behind tabs, where the file aligns behind them",
         ),
         pytest.param(
             "some_long_name_of_an_object.some_attribute.another_attribute[key] = make(dataset)\n",
@@ -136,7 +143,8 @@ LONG = (("first_new_argument", Code("some_value()")), ("second_new_argument", Co
 )
 def test_lines_that_would_get_too_long(before: str, after: str) -> None:
     subject = Subject(before)
-    call = next(node for node in ast.walk(subject.places.tree) if isinstance(node, ast.Call))
+    calls = (node for node in ast.walk(subject.places.tree) if isinstance(node, ast.Call))
+    call = next(each for each in calls if isinstance(each.func, ast.Name) and each.func.id == "make")
     assert subject.edit(AddArguments(call, LONG)) == after
 
 

@@ -209,6 +209,17 @@ def test_calls_beside_one_another_get_a_line_for_each_argument() -> None:
     assert laid_out(places(before), after) == expected
 
 
+def test_a_call_around_a_broken_one_nests_it() -> None:
+    call = "Adam(\n    chain(first.parameters(), second.parameters()), lr=learning_rate, betas=(b1, b2)\n)"
+    before, hugged = f"optimizer = {call}\n", f"optimizer = wrap({call})\n"
+    inner = "Adam(chain(first.parameters(), second.parameters()), lr=learning_rate, betas=(b1, b2))"
+    nested = f"optimizer = wrap(\n    {inner}\n)\n"
+    by_hand = "x = f(a,\n      b)\n"  # which no formatter leaves
+    assert laid_out(places(by_hand + before), by_hand + hugged) == by_hand + nested
+    own = by_hand + "y = f(g(\n    a\n))\n"
+    assert laid_out(places(own + before), own + hugged) == own + hugged
+
+
 def test_no_line_gets_longer_than_those_of_the_file() -> None:
     header = "for index, (images, labels) in enumerate(zip(loader_of_the_pictures, loader_of_the_labels)):\n"
     body = "    pass\n"
