@@ -127,8 +127,10 @@ def _is_unseen(value: Value) -> bool:
 def _all_members(module: Script) -> Values:
     """All that a module of the project has, under whatever name; `ANY` where that is not seen."""
     names = _names(module, frozenset())
-    if names is None or len(names) > module.project.bounds.members:
+    if names is None:
         return ANY
+    if len(names) > module.project.bounds.members:
+        raise Incomplete("a name is looked up among more than are looked at")
     found = union(file.inference.exported(name) for file, name in names)
     for name in module.project.names_rebound(module):
         if name not in module.module_scope.definitions:

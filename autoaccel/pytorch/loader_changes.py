@@ -133,7 +133,7 @@ class LoaderState:
         program."""
         given = self.made.settings.get("dataset")
         found: dict[ast.expr, Script] = {}
-        for value in self.script.values(given) if given is not None else ():
+        for value in datasets.origins(self.script, given) if given is not None else ():
             for file, method in datasets.item_methods(value.cls) if value.cls is not None else ():
                 found |= dict.fromkeys(datasets.generator_reads(file, method, value.cls), file)
         for function, file in self.inputs.code.items():  # of datasets inside of others too: `Subset(data, rows)`
