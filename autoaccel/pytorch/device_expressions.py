@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from autoaccel.analysis.rebound_names import rebound_names
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.edits import AddImport, InsertAfter
 from autoaccel.pytorch.tensor_type_aliases import chosen_type
@@ -27,7 +28,12 @@ def is_used(script: Script) -> bool:
 def named_device(script: Script, statement: ast.stmt) -> tuple[str | None, tuple[InsertAfter | AddImport, ...]]:
     """The device that a statement runs on, as source text, and what gives it a name first, if it has none yet."""
     text = visible_device(script, statement)
-    return (text, ()) if text is not None else _of_chosen_type(script, statement)
+    if text is not None:
+        return text, ()
+    try:
+        return _of_chosen_type(script, statement)
+    except Incomplete:  # whether `Tensor` is what it seems takes other files
+        return None, ()
 
 
 def visible_device(script: Script, statement: ast.stmt) -> str | None:

@@ -9,6 +9,7 @@ import pytest
 
 from autoaccel.analysis import Project, load
 from autoaccel.analysis.files import Files
+from autoaccel.dataflow.bounds import Bounds
 from autoaccel.edits import InsertAfter
 from autoaccel.pytorch.device_expressions import is_used, named_device, precedes, visible_device
 
@@ -160,6 +161,18 @@ def test_named_device(text: str, device: str | None, naming: list[str]) -> None:
     found, edits = named_device(script, script.statement(call))
     assert found == device
     assert [each.code.text for each in edits if isinstance(each, InsertAfter)] == naming
+
+
+def test_what_is_not_seen_names_no_device(tmp_path: Path) -> None:
+    paths = [tmp_path / "main.py", tmp_path / "other.py"]
+    choice = CHOICE.replace("torch.FloatTensor", "torch.Tensor")  # which is of the default type
+    for path, text in zip(paths, (f"import torch\n{choice}x.type(Tensor)\nhere()\n", "import main\n"), strict=True):
+        path.write_text(text)
+    found = []
+    for bounds in (Bounds(), Bounds(related=0)):
+        script = load(paths[0].read_text(), paths[0], Project(paths, bounds=bounds))
+        found.append(named_device(script, script.tree.body[-1])[0])
+    assert found == ["device", None]
 
 
 @pytest.mark.parametrize(
