@@ -9,6 +9,7 @@ several lines would be broken where they are. Other files keep the breaks that e
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from autoaccel.notebooks.cells import cells
 from autoaccel.rewriting.black_style import Formatter, Line, tokens_of
 from autoaccel.rewriting.places import Places, newline_of, raw_lines
 
+_IN_SUBSCRIPT = re.compile(r"[\w)\]]\[$")  # a line that ends with the bracket of one: too long reads better
 _WIDTHS = (88, 79, 80, 100, 120)
 
 
@@ -35,18 +37,19 @@ def laid_out(before: Places, after: str) -> str:
     if formatter is None:
         crowded = _crowded(tree) if "\t" not in after else set()
         longest = max(before.widest, *map(len, before.lines)) if "\t" not in after else sys.maxsize
+        moved = {text.strip() for text in known}  # to the right, as it was
         hugging = any(map(_is_hugging, before.lines))
         changed = [
             each
             for each in changed
             if each.first in crowded
-            or _width(each.text) > longest
+            or (_width(each.text) > longest and each.text.strip() not in moved)
             or (not hugging and "\t" not in after and any(map(_is_hugging, each.text.split("\n")[1:])))
         ]
     lines = raw_lines(after)
     for each in sorted(changed, key=lambda statement: statement.first, reverse=True):
         made = _laid_out(each, formatter or Formatter(before.widest))
-        if made is not None:
+        if made is not None and (formatter or not any(map(_IN_SUBSCRIPT.search, made))):
             end = lines[each.last - 1][len(places.lines[each.last - 1]) :]
             lines[each.first - 1 : each.last] = [newline_of(after).join(made) + end]
     text = "".join(lines)

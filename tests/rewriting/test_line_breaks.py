@@ -220,6 +220,21 @@ def test_a_call_around_a_broken_one_nests_it() -> None:
     assert laid_out(places(own + before), own + hugged) == own + hugged
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(f"print('{'x' * 92}')\n", f"with no_grad():\n    print('{'x' * 92}')\n", id="only moved"),
+        pytest.param(
+            "x = torch.tensor([ids[s] for s in str], dtype=torch.long)[None, ...].to(the_device_of_the_trainer)\n",
+            "x = torch.tensor([ids[s] for s in line], dtype=torch.long, device=the_device_of_the_trainer)[None, ...]\n",
+            id="in a subscript",
+        ),
+    ],
+)
+def test_long_lines_that_breaking_makes_no_better(before: str, after: str) -> None:
+    assert laid_out(places(before), after) == after
+
+
 def test_no_line_gets_longer_than_those_of_the_file() -> None:
     header = "for index, (images, labels) in enumerate(zip(loader_of_the_pictures, loader_of_the_labels)):\n"
     body = "    pass\n"
