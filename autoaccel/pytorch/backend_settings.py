@@ -42,17 +42,34 @@ def is_given(script: Script, verb: str) -> bool:
 
 
 def call_after_imports(script: Script, verb: str) -> tuple[Edit, ...]:
-    """The edits that call a function of the runtime once, below the imports that a file begins with."""
+    """The edits that call a function of the runtime once: below the imports that a file begins with, or, in a module of
+    a package, which others may import for what else is in it, where its `main` begins."""
     body = script.tree.body
     if (notebook := cells(script.text)) is not None:
         imports = (each for each in body if isinstance(each, ast.Import | ast.ImportFrom))
         last = notebook.last_import(imports) or notebook.top(body, split_lines(script.text))
         return InsertAfter(last, Code(f"{script.accel}.{verb}()")), *script.import_runtime
+    if (start := _start_of_main(script)) is not None:
+        return InsertBefore(start, Code(f"{script.accel}.{verb}()")), *script.import_runtime
     first = next((number for number, each in enumerate(body) if not _is_beginning(each)), len(body))
     code = Code(f"{script.accel}.{verb}()")
     apart = first < len(body) and not isinstance(body[first], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
     edit: Edit = InsertBefore(body[first], code) if apart else InsertAfter(body[max(first - 1, 0)], code)
     return (edit, *script.import_runtime)
+
+
+def _start_of_main(script: Script) -> ast.stmt | None:
+    """The first statement of the function `main` that a module of a package runs as a program."""
+    if script.project.locate(script, "", 1) is None:
+        return None
+    for statement in script.tree.body:
+        match statement:
+            case ast.FunctionDef(name="main", body=[*body]):
+                calls = [call for _, call in script.callers(statement).seen]
+                tests = (each.test for call in calls for each in script.ancestors(call) if isinstance(each, ast.If))
+                guarded = any("__name__" in script.source(each) for each in tests)
+                return next((each for each in body if not _is_beginning(each)), None) if guarded else None
+    return None
 
 
 def _is_beginning(statement: ast.stmt) -> bool:
