@@ -22,7 +22,7 @@ def sizes(script: Script, expression: ast.expr) -> list[ast.expr] | None:
     Of what a linear layer makes they are those of its input, `B, T, C = x.shape`, but the last, which is not known.
     """
     match expression:
-        case ast.Name() if (value := bound(script, expression)) is not None:
+        case ast.Name() if (value := bound(script, expression) or _element(script, expression)) is not None:
             return sizes(script, value)
         case ast.Call(func=ast.Attribute(attr="view" | "reshape"), args=[ast.Tuple(elts=given)], keywords=[]):
             pass
@@ -146,6 +146,16 @@ def bound(script: Script, name: ast.Name) -> ast.expr | None:
     if len(definitions) != 1 or definitions[0].how != "assign" or definitions[0].path:
         return None
     return definitions[0].value
+
+
+def _element(script: Script, name: ast.Name) -> ast.expr | None:
+    """What each element is in `q, k, v = (part.view(…) for part in parts)`, of which a name is one."""
+    match script.definitions(name):
+        case (definition,) if definition.how == "assign" and len(definition.path) == 1:
+            match definition.value:
+                case ast.GeneratorExp(elt=element) | ast.ListComp(elt=element):
+                    return element
+    return None
 
 
 def are_same(script: Script, one: ast.expr, other: ast.expr) -> bool:
