@@ -114,7 +114,7 @@ def test_trains_the_same(name: str, mode: str, training: Training) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["mnist", "mnist_functions", "nested_batches", "table"])
+@pytest.mark.parametrize("name", ["mnist", "nested_batches", "table", "transfer_learning", "vae"])
 def test_trains_the_same_with_its_step_lifted(name: str, training: Training) -> None:
     rules = [rule for rule in registry.rules() if rule.name == "captured-step"]
     assert rewritten(name, rules) != rewritten(name, [rule for rule in registry.rules() if rule.name == "as-tensor"])

@@ -9,6 +9,7 @@ import pytest
 
 from autoaccel.analysis import Project, load
 from autoaccel.dataflow.bounds import Bounds
+from autoaccel.dataflow.completeness import Incomplete
 
 NETS = """\
 import math
@@ -215,7 +216,8 @@ def test_what_a_lookup_gives(tmp_path: Path, case: str) -> None:
 def test_more_names_than_are_looked_at(tmp_path: Path) -> None:
     text = "import nets\ngetattr(nets, name)(classes=3)\n"
     assert said(tmp_path, text, {"nets.py": NETS}, Bounds(members=7)) == sorted(ALL)
-    assert said(tmp_path, text, {"nets.py": NETS}, Bounds(members=6)) is None
+    with pytest.raises(Incomplete, match="among more than are looked at"):
+        said(tmp_path, text, {"nets.py": NETS}, Bounds(members=6))
 
 
 def said(folder: Path, text: str, files: dict[str, str], bounds: Bounds | None = None) -> list[str] | None:

@@ -15,7 +15,7 @@ from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_name, walk_scope
 from autoaccel.library_models import autocast_operations
 from autoaccel.library_models.tensor_operations import NO_LOW_PRECISION_KERNELS, WRITING_ROWS
-from autoaccel.library_models.tensor_views import RESHAPING
+from autoaccel.library_models.tensor_views import VIEWS
 from autoaccel_codemods.autocast import skip_reasons
 from autoaccel_codemods.autocast.blockers import PRECISION, SPARSE, Problem, is_custom_function, problem_at
 
@@ -177,7 +177,7 @@ def _viewed(script: Script, call: ast.Call) -> ast.expr | None:
 
 
 _CTC = "torch.nn.functional.ctc_loss"
-_SAME_PRECISION = RESHAPING | {"contiguous", "narrow", "select", "detach", "clone"}
+_SAME_PRECISION = VIEWS | {"contiguous", "clone"}
 _OTHER = frozenset({Kind.DTYPE})
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import Loop, position, walk_scope
+from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel.pytorch.device_moves import device_move
 from autoaccel.pytorch.gradients import is_backward
 from autoaccel.pytorch.reachable_code import reachable_code
@@ -22,7 +23,7 @@ _OWN_SCOPES = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.Gener
 _NEED_GRADIENTS = frozenset({"parameters", "named_parameters", "param_groups", "weight", "bias", "requires_grad_"})
 _NO_TENSORS = frozenset({Kind.MODULE, Kind.OPTIMIZER, Kind.SCHEDULER})
 _DEVICE = ast.Name | ast.Attribute | ast.Constant | ast.expr_context
-_FORMS = frozenset("float long int bool half double view reshape flatten squeeze unsqueeze transpose permute t".split())
+_FORMS = RESHAPING | {"float", "long", "int", "bool", "half", "double"}
 _UNMOVABLE = ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.Starred
 
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel_codemods.captured_step.region import StepRegion
 
-_ATTRIBUTES = frozenset(
-    "T clone contiguous cuda detach device dim dtype expand flatten float long mean numel permute reshape repeat shape"
-    " size squeeze sum t to transpose type unsqueeze view".split()
+_ATTRIBUTES = RESHAPING | frozenset(
+    "T clone contiguous cuda detach device dim dtype expand float long mean numel repeat shape size sum to type".split()
 )
 
 
