@@ -70,9 +70,11 @@ def _by_functions(script: Script) -> Iterator[Inserted]:
     """What is handed to one call together with a container, which may put it there: `reduce(iadd, [[flip]], steps)`,
     `methodcaller("append", flip)(steps)`, `list(map(put, [steps], [flip]))`, `list(map(steps.append, [flip]))`."""
     for call in script.find(ast.Call):
+        handed = [*given_values(call), *_held_by(script, call.func)]
+        if len(handed) < 2 or all(isinstance(each, ast.Constant) for each in handed):
+            continue
         if script.callees(call) or not _may_put(script, call):
             continue  # what the project's own functions do is seen there
-        handed = [*given_values(call), *_held_by(script, call.func)]
         for given in handed:
             for owner in _elements(script, given.value if _is_held_method(given) else given):
                 if isinstance(owner, ast.Name | ast.Attribute) and script.values(owner).kinds <= _CONTAINERS:
