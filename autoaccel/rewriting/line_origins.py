@@ -6,10 +6,9 @@ import re
 from difflib import SequenceMatcher
 from functools import cached_property
 
+from autoaccel.dataflow.syntax_index import split_lines
 from autoaccel.notebooks.cells import NAMED_LINES
 from autoaccel.rewriting.record import Range
-
-_NEWLINE = re.compile(r"\r\n|\r|\n")  # as Python counts lines
 
 
 class LineOrigins:
@@ -17,7 +16,7 @@ class LineOrigins:
 
     def __init__(self, before: str, after: str) -> None:
         self.text = before
-        self._before, self._after = (_NEWLINE.split(text) for text in (before, after))
+        self._before, self._after = map(split_lines, (before, after))
 
     def line(self, number: int) -> int:
         """The line that this one was, or stands in the place of; lines are counted from 1."""

@@ -84,7 +84,7 @@ def find(
     while True:
         search = Search(script, inside, code, casts, report_at)
         search.run()
-        search.more_casts.update(dict.fromkeys(each for each in lifted if each in search.nodes))
+        search.more_casts.update(dict.fromkeys(each for each in lifted if each in search.nodes and each not in casts))
         if not search.more_casts:
             found = sorted(search.problems, key=lambda each: (each[0].lineno, each[0].col_offset))  # type: ignore[attr-defined]
             return LowPrecisionFlow(list(casts)[given:], found)
