@@ -108,7 +108,8 @@ class RemoveStatement:
     """Delete a statement; its leading comments stay, on the statement that follows.
 
     With `moved` the comments go, too: the same finding inserts statement and comments elsewhere. Where it inserts
-    something before the statement as well, the comments above stay, for that.
+    something before the statement as well, the comments above stay, for that: all of them if it does so below them,
+    else but the one right above the statement.
     """
 
     statement: ast.stmt

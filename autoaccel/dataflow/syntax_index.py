@@ -20,6 +20,9 @@ Node = TypeVar("Node", bound=ast.AST)
 NEWLINE = re.compile(r"\r\n|\r|\n")
 """What ends a line of a script: form feeds and Unicode separators, at which `str.splitlines` splits, do not."""
 
+CELL = re.compile(r"#[ \t]*%%")
+"""Where a cell of a percent script begins."""
+_OF_MORE = re.compile(r"#(\W{3,}$|.*:\s*(off|disable)\b)")  # a heading's `# -----`, or a directive: `# fmt: off`
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
@@ -365,6 +368,17 @@ class SyntaxIndex(Parents):
 def split_lines(text: str) -> list[str]:
     """Lines without their ends, as Python's tokenizer counts them."""
     return NEWLINE.split(text)
+
+
+def comment_above(lines: Sequence[str]) -> int:
+    """How many of the last of some lines are a comment that may speak of what follows alone: no heading, no directive,
+    no beginning of a cell."""
+    count = 0
+    while count < len(lines) and (line := lines[-1 - count].lstrip()).startswith("#") and not CELL.match(line):
+        if _OF_MORE.match(line.rstrip()):
+            return 0
+        count += 1
+    return count
 
 
 def breadth_first(node: ast.AST) -> Iterator[ast.AST]:

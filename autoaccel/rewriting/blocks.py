@@ -8,20 +8,18 @@ that share a line are put on lines of their own where the edit asks for it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import libcst as cst
 
+from autoaccel.dataflow.syntax_index import CELL, comment_above
 from autoaccel.edits import Code, Finding
 
 Line = cst.SimpleStatementLine | cst.BaseCompoundStatement
 Statement = cst.BaseSmallStatement | cst.BaseCompoundStatement
 Block = cst.Module | cst.IndentedBlock | cst.SimpleStatementSuite
-_CELL = re.compile(r"#[ \t]*%%")  # where a cell of a percent script begins
-_OF_MORE = re.compile(r"#(\W{3,}$|.*:\s*(off|disable)\b)")  # a heading's `# -----`, or a directive: `# fmt: off`
 BLOCKS = (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite)
 
 
@@ -403,6 +401,8 @@ def _unit(entry: _Entry, renderer: Renderer) -> tuple[list[Line], list[cst.Empty
     if not entry.removed:
         return [*_placed_before(before, entry.line, low=entry.low), *after], []
     left = list(entry.line.leading_lines) if before or not entry.moved else []
+    if entry.moved and not entry.low:
+        left = left[: _comment_of_line(left)]
     if entry.moved:
         pass  # its own comment stands where its code does
     elif isinstance(entry.line, cst.SimpleStatementLine) and entry.line.trailing_whitespace.comment is not None:
@@ -436,15 +436,11 @@ def _placed_before(inserted: list[Line], line: Line, *, low: bool = False) -> li
 
 def _comment_of_line(leading: Sequence[cst.EmptyLine]) -> int:
     """Where the comment right above a line begins, if it may be of that line alone: not a heading or a directive."""
-    cut = len(leading)
-    while cut and _is_of_the_line(leading[cut - 1]):
-        cut -= 1
-    own = (each.comment for each in leading[cut:])
-    return len(leading) if any(each is not None and _OF_MORE.match(each.value) for each in own) else cut
+    return len(leading) - comment_above([each.comment.value if each.comment else "" for each in leading])
 
 
 def _is_of_the_line(above: cst.EmptyLine) -> bool:
-    return above.comment is not None and _CELL.match(above.comment.value) is None
+    return above.comment is not None and CELL.match(above.comment.value) is None
 
 
 def _led_by(line: Line, pending: list[cst.EmptyLine]) -> Line:

@@ -7,10 +7,10 @@ run, on the arguments of one call. They conflict where one would destroy or move
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from autoaccel.dataflow.syntax_index import CELL
 from autoaccel.edits import (
     AddArguments,
     AddDecorator,
@@ -28,8 +28,6 @@ from autoaccel.edits import (
     WrapStatements,
 )
 from autoaccel.rewriting.places import Places, Position
-
-_CELL = re.compile(r"#[ \t]*%%")  # where a cell of a percent script begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +149,7 @@ def _obstacle(edit: Edit, places: Places) -> str | None:
                 return "it would wrap statements that are not one run"
             if any(_must_lead(places, statement) for statement in block[block.index(first) : block.index(last) + 1]):
                 return "it would move a docstring or a __future__ import"
-            if any(map(_CELL.match, places.lines[first.lineno - 1 : last.end_lineno])):
+            if any(map(CELL.match, places.lines[first.lineno - 1 : last.end_lineno])):
                 return "it would move code from one cell to another"
             return "it would wrap an elif branch" if places.is_elif(first) else None
         case InsertBefore(statement=statement):

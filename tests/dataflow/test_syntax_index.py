@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from autoaccel.dataflow.syntax_index import SyntaxIndex, breadth_first, walk_scope
+from autoaccel.dataflow.syntax_index import SyntaxIndex, breadth_first, comment_above, walk_scope
 
 
 def names(nodes: Iterable[ast.Name]) -> list[str]:
@@ -204,3 +204,20 @@ def test_inside(text: str, inside: bool) -> None:
     assert tree.inside(call, call)
     assert not tree.inside(tree.module, call)
     assert tree.module in tree.ancestors(marked(tree))
+
+
+@pytest.mark.parametrize(
+    ("lines", "count"),
+    [
+        pytest.param(["a = 1", "  # why", "  # so"], 2, id="two lines"),
+        pytest.param(["# head", "", "# why"], 1, id="up to a blank line"),
+        pytest.param(["# all"], 1, id="up to the beginning"),
+        pytest.param(["# %% cell", "# why"], 1, id="up to a cell"),
+        pytest.param(["a = 1  # beside"], 0, id="beside code"),
+        pytest.param(["# why", "# -----"], 0, id="a heading"),
+        pytest.param(["# fmt: off", "# why"], 0, id="a directive"),
+        pytest.param(["# why", ""], 0, id="set apart"),
+    ],
+)
+def test_comment_above(lines: list[str], count: int) -> None:
+    assert comment_above(lines) == count

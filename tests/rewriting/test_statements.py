@@ -166,6 +166,19 @@ def test_insert_below_the_comments_of_a_statement() -> None:
     assert under.rewritten(moved) == "a()\n\n# why\n# so\nx = c()\nb(x)  # then\n"
 
 
+@pytest.mark.parametrize(("low", "above"), [(True, "# what\n\n# why\n"), (False, "# what\n\n")])
+def test_the_comment_above_a_moved_statement(low: bool, above: str) -> None:
+    under = Subject("a()\n\n# what\n\n# why\nb()  # then\n")
+    statement = under.stmt("b")
+    code = Code("def f():\n    # why\n    b()  # then")
+    moved = under.finding(
+        InsertBefore(under.stmt("a"), code),
+        InsertBefore(statement, Code("f()"), below_comments=low),
+        RemoveStatement(statement, moved=True),
+    )
+    assert under.rewritten(moved).partition("\na()\n\n")[2] == f"{above}f()\n"
+
+
 def test_insert_with_an_expression_taken_out_of_the_statement() -> None:
     under = Subject("if x:\n  loss = f(model(a.cuda()), y)  # why\n")
     call = under.expr("model(a.cuda())")

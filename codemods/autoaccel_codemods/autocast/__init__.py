@@ -7,8 +7,10 @@ acts for float16 only.
 
 A training step is converted whole or not at all: every forward, loss, backward, clip and optimizer step that belong
 together. Binary cross-entropy of probabilities is computed in float32, outside the region. Evaluation stays in float32
-beside training; in a program that only evaluates, the forward pass of a loop is converted, and its result is float32.
-Scripts that set `cudnn.deterministic` get the same results in each run: there bfloat16 is used untried.
+beside training, but not where one function does both (`if train: loss.backward()`): there validation figures come from
+the same region as the training loss. In a program that only evaluates, the forward pass of a loop is converted, and its
+result is float32. Scripts that set `cudnn.deterministic` get the same results in each run: there bfloat16 is used
+untried.
 
 Left alone:
 - closures (LBFGS), second derivatives, gradients that the script applies or reads by hand, hooks that see gradients in

@@ -11,7 +11,7 @@ from autoaccel.analysis.definite_assignment import is_bound, is_made_by_calls
 from autoaccel.analysis.name_lookups import reads_any_name
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import Loop, position, split_lines, walk_scope
+from autoaccel.dataflow.syntax_index import comment_above, position, split_lines, walk_scope
 from autoaccel.edits import Code, Edit, InsertBefore, RemoveStatement, literal
 from autoaccel.pytorch.introspection import annotations_read, name_looked_up
 from autoaccel.pytorch.reachable_code import reachable_code
@@ -31,7 +31,7 @@ class Lifted:
     region: StepRegion
     parameters: tuple[str, ...]
     results: tuple[str, ...]
-    anchor: Loop
+    anchor: ast.stmt
 
 
 def plan(script: Script, region: StepRegion) -> Lifted:
@@ -76,13 +76,13 @@ def plan(script: Script, region: StepRegion) -> Lifted:
     for name in results:
         if not _is_bound_for_sure(region, name):
             raise DeclinedError(f"`{name}` has no value where the step does not train")
-    return Lifted(region, parameters, results, _anchor(script, region))
+    return Lifted(region, parameters, results, _anchor(script, region, {each.id for each in names}))
 
 
 def edits(script: Script, lifted: Lifted) -> Iterator[Edit]:
     """The function above the loop, its call in the loop, and the statements gone from there."""
     region = lifted.region
-    name = script.free_name("train_step", "training_step")
+    name = script.free_name(*(("train_step", "training_step") if region.phase is None else ("run_batch", "run_step")))
     tensor, imports = script.spell("torch.Tensor")
     annotated = type_hints.wanted(script, region, lifted.parameters, lifted.results)
     yield from imports if annotated else ()
@@ -92,7 +92,8 @@ def edits(script: Script, lifted: Lifted) -> Iterator[Edit]:
     lines = [f"{target}{name}({', '.join(moved.get(each, each) for each in lifted.parameters)})"]
     for each in region.shown:
         lines += _dedented(script, each.lineno, each.end_lineno or each.lineno)
-    yield InsertBefore(_called_at(region), Code(literal("\n".join(lines))), below_comments=True)
+    stays = not _takes_comment(script, region)
+    yield InsertBefore(_called_at(region), Code(literal("\n".join(lines))), below_comments=stays)
     yield from (RemoveStatement(each, moved=True) for each in (*region.statements, *region.shown))
 
 
@@ -119,18 +120,38 @@ def _function(script: Script, lifted: Lifted, name: str, tensor: str | None) -> 
 
 def _body(script: Script, region: StepRegion, changes: Mapping[ast.expr, str]) -> Iterator[str]:
     """The text of the statements with its comments, at the indentation of a function's body."""
-    shown = {line for each in region.shown for line in range(each.lineno, (each.end_lineno or each.lineno) + 1)}
-    for each in (*region.aside, *(region.aside and [_called_at(region)])):  # the comments above them stay there, too
-        above = max(other.end_lineno or 0 for other in script.block(each) if other.lineno < each.lineno)
-        shown.update(range(above + 1, each.lineno))
-    shown.update(line for each in region.aside for line in range(each.lineno, (each.end_lineno or each.lineno) + 1))
-    first, last = region.statements[0].lineno, region.statements[-1].end_lineno or 0
     text = split_lines(script.text)
+    first, last = region.statements[0].lineno, region.statements[-1].end_lineno or 0
+    taken = comment_above(text[: _called_at(region).lineno - 1]) if _takes_comment(script, region) else 0
+    stays = _staying(script, region, taken)
+    if not region.aside:
+        first -= taken
     while region.aside and text[first - 2].lstrip().startswith("#"):  # nothing stays in the place of the first
         first -= 1
     for number, line in enumerate(_dedented(script, first, last, changes), first):
-        if number not in shown:
+        if number not in stays:
             yield f"    {line}" if line.strip() else ""
+
+
+def _staying(script: Script, region: StepRegion, taken: int = 0) -> set[int]:
+    """The lines between those of the step that stay in the loop, all but so many of the comment above the call."""
+    lines = [*region.shown, *region.aside]
+    stays = {line for each in lines for line in range(each.lineno, (each.end_lineno or each.lineno) + 1)}
+    called = _called_at(region)
+    for each in (*region.aside, *(region.aside and [called])):  # the comments above them stay there, too
+        above = max(other.end_lineno or 0 for other in script.block(each) if other.lineno < each.lineno)
+        stays.update(range(above + 1, each.lineno - (taken if each is called else 0)))
+    return stays
+
+
+def _takes_comment(script: Script, region: StepRegion) -> bool:
+    """Whether the comment above the statement in whose place the step is called is of that alone, and goes along: where
+    the step has further comments, or paragraphs, it does not speak of all of it."""
+    text = split_lines(script.text)
+    called, first, last = (each.lineno for each in (_called_at(region), region.statements[0], region.statements[-1]))
+    rest = {*range(first - (first < called), last)} - _staying(script, region)
+    parted = any(not text[number - 1].strip() or text[number - 1].lstrip().startswith("#") for number in rest)
+    return parted and comment_above(text[: called - 1]) > 0
 
 
 def _called_at(region: StepRegion) -> ast.stmt:
@@ -360,8 +381,9 @@ def _in_order(names: Sequence[ast.Name]) -> list[str]:
     return list(dict.fromkeys(each.id for each in names if isinstance(each.ctx, ast.Store)))
 
 
-def _anchor(script: Script, region: StepRegion) -> Loop:
-    """The outermost loop of the scope above which the models and the optimizer are there, and stay the same in it."""
+def _anchor(script: Script, region: StepRegion, names: set[str]) -> ast.stmt:
+    """The outermost loop of the scope above which the models and the optimizer are there, and stay the same in it; or
+    the first of the statements under a comment that the loop ends."""
     trained = [*region.models, region.optimizer]
     if region.phase is not None:
         trained += [part for part in ast.walk(region.phase) if isinstance(part, ast.Name)]
@@ -378,15 +400,24 @@ def _anchor(script: Script, region: StepRegion) -> Loop:
             found = loop
     if found is None:
         raise DeclinedError(_NOT_THERE if region.phase is None else f"{_NOT_THERE}, or not what tells it to train")
-    return found
+    text = split_lines(script.text)
+    above: ast.stmt = found
+    for each in reversed(script.block(found)[: script.block(found).index(found)]):
+        adjoins = isinstance(each, ast.Assign | ast.AnnAssign | ast.Expr) and each.end_lineno == above.lineno - 1
+        if not adjoins or any(_is_stored(script, each, part) for part in trained) or names & _bound_by(each):
+            break
+        if not all(is_bound(script, region.scope, each, part) for part in trained):
+            break
+        above = each
+    return above if comment_above(text[: above.lineno - 1]) else found
 
 
-def _is_stored(script: Script, loop: Loop, expression: ast.expr) -> bool:
-    """Whether a loop binds what an expression reads."""
+def _is_stored(script: Script, statement: ast.stmt, expression: ast.expr) -> bool:
+    """Whether a statement binds what an expression reads."""
     texts = {script.source(part) for part in ast.walk(expression) if isinstance(part, ast.Name | ast.Attribute)}
     return any(
         isinstance(part, ast.Name | ast.Attribute)
         and isinstance(part.ctx, ast.Store | ast.Del)
         and script.source(part) in texts
-        for part in ast.walk(loop)
+        for part in ast.walk(statement)
     )
