@@ -22,6 +22,7 @@ from autoaccel.dataflow.abstract_values import (
     Values,
     made,
 )
+from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.qualified_names import canonical as canonical
 from autoaccel.library_models.library_members import ANY_MODEL
 
@@ -109,6 +110,9 @@ _RESULTS_OF = {
     Kind.STRING: ("os.path.",),
 }
 """By the beginnings of names; the first that fits."""
+_OPENERS = frozenset({"builtins.open", "io.open", "gzip.open", "bz2.open", "lzma.open"})
+_CELL_KINDS = frozenset({"quoting", "dialect", None})
+"""Arguments of a CSV reader by which it may make numbers of cells."""
 _NUMPY_NUMBERS = frozenset(
     """float32 float64 float16 int32 int64 int8 int16 uint8 bool_ sqrt exp log sum mean std var min max prod argmax
     argmin dot size pi inf""".split()
@@ -247,6 +251,11 @@ def called(name: str, node: ast.Call, script: Script) -> Values:
     if name == "torch.utils.data.random_split":
         parts = made(Kind.DATASET, node, script, name="torch.utils.data.Subset")
         return made(Kind.SEQUENCE, node, script, items=((None, parts),))
+    if name == "csv.reader" and len(node.args) == 1 and _CELL_KINDS.isdisjoint(each.arg for each in node.keywords):
+        row = made(Kind.SEQUENCE, node, script, items=((None, Values({STRING})),))
+        return made(Kind.ITERATOR, node, script, items=((None, row),))
+    if name in _OPENERS and _opens_text(name, node):
+        return made(Kind.ITERATOR, node, script, items=((None, Values({STRING})),))
     if name == "torch.nn.utils.rnn.pad_packed_sequence":
         tensor = value(Kind.TENSOR)
         return made(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))
@@ -254,6 +263,19 @@ def called(name: str, node: ast.Call, script: Script) -> Values:
         return _builtin(name[9:])
     kind = _array_kind(name, node) if name.startswith("numpy.") else _kind_of_call(name)
     return ANY if kind is None else value(kind)
+
+
+def _opens_text(name: str, node: ast.Call) -> bool:
+    """Whether a file is opened for its lines of text: those that are compressed are not, by default."""
+    mode = node.args[1] if len(node.args) > 1 else given_as(node, "mode")
+    plain = name in ("builtins.open", "io.open")
+    match mode:
+        case None:
+            return plain and all(each.arg is not None for each in node.keywords)
+        case ast.Constant(value=str() as text):
+            return "b" not in text if plain else "t" in text
+        case _:
+            return False
 
 
 @lru_cache(maxsize=4096)

@@ -52,6 +52,14 @@ def test_methods_that_only_raise(body: str, rest: str, kind: Kind | None) -> Non
         pytest.param("dict(a=Net())['a']\n", Kind.MODULE, id="dict"),
         pytest.param("class A(Net):\n    def f(self):\n        super().fc\n", Kind.MODULE, id="super"),
         pytest.param("super().fc\n", None, id="super outside of a class"),
+        pytest.param("with open(p) as f:\n    for line in f: line.strip()\n", Kind.STRING, id="lines of text"),
+        pytest.param("with open(p, 'rb') as f:\n    for line in f: line\n", None, id="lines of bytes"),
+        pytest.param("with open(p, mode) as f:\n    for line in f: line\n", None, id="lines of either"),
+        pytest.param("with open(p, **o) as f:\n    for line in f: line\n", None, id="a mode out of sight"),
+        pytest.param("import gzip\nfor line in gzip.open(p, mode='rt'): line\n", Kind.STRING, id="compressed text"),
+        pytest.param("import gzip\nfor line in gzip.open(p): line\n", None, id="compressed bytes"),
+        pytest.param("import csv\nfor row in csv.reader(f): row[0]\n", Kind.STRING, id="cells"),
+        pytest.param("import csv\nfor row in csv.reader(f, quoting=q): row[0]\n", None, id="cells of any kind"),
     ],
 )
 def test_kinds(text: str, kind: Kind | None) -> None:

@@ -21,9 +21,9 @@ Left alone:
 - samples that read environment variables, or files by paths and kinds, that the loop may write; samples that print;
 - a dataset that is changed as it is read, or that keeps an open file or gradients;
 - samples that draw from a generator of their own, which workers would repeat: `worker-seed` (AA203) has it seeded;
-- memory is not pinned for batches of the script's own making that the loop writes to, in which it may ask a part for
-  being a tuple, or that are objects of a class of their own; and not where that is all that the file would import
-  autoaccel for: then with `pin_memory=True` where its loops plainly use CUDA;
+- memory is not pinned for batches of texts, and not for batches of the script's own making that the loop writes to, in
+  which it may ask a part for being a tuple, or that are objects of a class of their own; and not where that is all that
+  the file would import autoaccel for: then with `pin_memory=True` where its loops plainly use CUDA;
 - samples whose errors the script handles: a worker hands on another error, made from a text;
 - loaders of which only one batch is taken from each fresh iterator;
 - `DataLoader(**options)`, where the options may hold these settings.
@@ -49,7 +49,7 @@ from autoaccel.pytorch.forwards import forward_calls
 from autoaccel.pytorch.loader_calls import Iteration, LoaderCall, iterations, loader_calls
 from autoaccel.pytorch.loader_loops import BatchTransfer, loader_loops, transfers
 from autoaccel.rewriting.rule import Rule
-from autoaccel_codemods.loader_workers.pin_memory import told_apart
+from autoaccel_codemods.loader_workers.pin_memory import holds_no_tensor, told_apart
 from autoaccel_codemods.loader_workers.worker_safety import (
     STARTED_AGAIN,
     added_argument,
@@ -115,7 +115,7 @@ def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
         first = _with_workers(script, made, sources)
         yield first
     if "pin_memory" not in given and _has_accelerator(script, uses):
-        yield _pinned(script, made, uses)
+        yield _pinned(script, made, sources, uses)
     chosen = isinstance(workers, ast.Constant) and isinstance(workers.value, int) and workers.value > 0
     kept = kept_workers(script, made) if first or chosen else None
     if isinstance(kept, str):
@@ -128,7 +128,11 @@ def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
         )
 
 
-def _pinned(script: Script, made: LoaderCall, uses: tuple[Iteration, ...]) -> Finding | Skipped:
+def _pinned(
+    script: Script, made: LoaderCall, sources: tuple[Value, ...], uses: tuple[Iteration, ...]
+) -> Finding | Skipped:
+    if holds_no_tensor(script, made, sources):
+        return RULE.skip(made.call, "no pinned memory: its batches hold no tensors")
     if _only_looked_at(made, uses):
         return RULE.skip(made.call, "no pinned memory: nothing shows that its batches go to a device")
     if (reason := told_apart(script, made, uses)) is not None:

@@ -19,6 +19,7 @@ from autoaccel.dataflow.abstract_values import ANY, NOTHING, Kind, Value, Values
 from autoaccel.dataflow.definitions import STAR, Definition
 from autoaccel.library_models.tensor_operations import INFORMATION, METHODS
 from autoaccel.pytorch.batches import changed_in_place, root
+from autoaccel.pytorch.datasets import ITEM_METHODS, item_methods
 from autoaccel.pytorch.host_memory import memory
 from autoaccel.pytorch.loader_calls import Iteration, LoaderCall
 
@@ -49,6 +50,29 @@ def told_apart(script: Script, made: LoaderCall, uses: tuple[Iteration, ...]) ->
     if any(_asks_for_tuple(use, batches) for use in uses):
         return "no pinned memory: older versions of torch make a list of it where a batch is a tuple"
     return None
+
+
+def holds_no_tensor(script: Script, made: LoaderCall, sources: tuple[Value, ...]) -> bool:
+    """Whether batches surely are of texts alone, which collation hands on as they are: there is nothing to pin. Of
+    numbers it makes tensors, unless the script collates them itself."""
+    batches, texts = _own_batches(script, made), frozenset({Kind.STRING})
+    if batches is not None:
+        return _are_all(batches, _PLAIN)
+    methods = [_item_method(source) for source in sources]
+    samples = [returned(*method) for method in methods if method is not None]
+    return len(samples) == len(sources) > 0 and all(_are_all(each, texts) for each in samples)
+
+
+def _item_method(source: Value) -> tuple[Script, ast.FunctionDef] | None:
+    """The only method by which a class of the project gives samples, if it has no other."""
+    found = [] if source.cls is None else item_methods(source.cls)
+    named = [(file, method) for file, method in found if method.name in ITEM_METHODS]
+    return named[0] if len(named) == 1 and named[0][1].name == "__getitem__" else None
+
+
+def _are_all(values: Values, kinds: frozenset[Kind]) -> bool:
+    leaves = list(_leaves(values))
+    return bool(leaves) and all(value.kind in kinds for value in leaves)
 
 
 def _own_batches(script: Script, made: LoaderCall) -> Values | None:
