@@ -15,8 +15,8 @@ Left alone:
 - names that others see: `global`, attributes, those of a notebook's cells; results that are more than values: tensors
   that are printed or kept whole;
 - scripts that read gradients, that capture CUDA graphs themselves, or that name no device, and steps beside calls of
-  `torch.distributed`; other optimizers than SGD, Adam and AdamW, and learning rates that change in every step:
-  nothing would be captured, or no graph would last.
+  `torch.distributed`; other optimizers than SGD, Adam and AdamW, learning rates that change in every step, and batches
+  that are padded to their longest sample: nothing would be captured, or no graph would last.
 
 Before:
     for images, labels in loader:

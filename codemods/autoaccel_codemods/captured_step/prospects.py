@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.abstract_values import Kind, union
+from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.syntax_index import Loop, walk_scope
 from autoaccel.pytorch import backend_settings
+from autoaccel.pytorch.loader_loops import loader_loops
+from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.training_steps import TrainingStep
 from autoaccel_codemods.captured_step.problems import DeclinedError
 
 _CAPTURED = frozenset({"torch.optim.SGD", "torch.optim.Adam", "torch.optim.AdamW"})
 _RATES = "torch.optim.lr_scheduler."
+_PADDING = frozenset({"torch.nn.utils.rnn.pad_sequence", "torch.nn.utils.rnn.pack_sequence"})
+_CREATION = frozenset(f"torch.{name}" for name in ("zeros", "ones", "empty", "full"))
 _STAYING = frozenset(f"{_RATES}{name}" for name in ("StepLR", "MultiStepLR", "ConstantLR", "ReduceLROnPlateau"))
 """Schedules that leave the learning rate as it is for many steps."""
 
@@ -32,6 +38,7 @@ def refuse_in_vain(script: Script, step: TrainingStep) -> None:
             _refuse_optimizer(script, update.optimizer)
     for loop in script.loops(step.backwards[0].call)[:1]:
         _refuse_schedule(script, loop)
+        _refuse_shapes(script, loop)
 
 
 def _refuse_optimizer(script: Script, optimizer: ast.expr) -> None:
@@ -56,3 +63,48 @@ def _refuse_schedule(script: Script, loop: Loop) -> None:
                     raise DeclinedError(f"{changes}, in line {statement.lineno}, and a graph holds one")
             case _:
                 pass
+
+
+def _refuse_shapes(script: Script, loop: Loop) -> None:
+    """A graph is of one shape; batches that are padded to their longest sample have one of their own each."""
+    for file, call in _collating(script, loop):
+        if _pads(file, call):
+            where = f" of {file.path.name}" if file is not script and file.path is not None else ""
+            raise DeclinedError(
+                f"line {call.lineno}{where} pads each batch to a length of its own, and a graph has one"
+            )
+
+
+def _collating(script: Script, loop: Loop) -> Iterator[tuple[Script, ast.Call]]:
+    """The calls of the functions that make the loop's batches of samples."""
+    loaders = [each.loader for each in loader_loops(script) if each.node is loop]
+    for made in union(script.values(each) for each in loaders):
+        collate = given_as(made.node, "collate_fn") if isinstance(made.node, ast.Call) else None
+        if collate is not None and made.kind is Kind.LOADER and made.script is not None:
+            for function in made.script.values(collate):
+                if function.script is not None and function.node is not None:
+                    for file, node in reachable_code(function.script, (function.node,)):
+                        yield from ((file, call) for call in file.within(node, ast.Call))
+
+
+def _pads(script: Script, call: ast.Call) -> bool:
+    """Whether a call gives samples the length of the longest: `pad_sequence(samples)`, `zeros(len(rows), longest)`."""
+    name = script.qualname(call.func) or ""
+    if name in _PADDING:
+        return True
+    sizes = [part for each in call.args for part in ast.walk(each)] if name in _CREATION else []
+    return any(_is_maximum(script, each) for each in sizes)
+
+
+def _is_maximum(script: Script, size: ast.AST) -> bool:
+    match size:
+        case ast.Call(func=ast.Name(id="max") as name):
+            return not script.definitions(name)
+        case ast.Name():
+            known = script.definitions(size)
+            return bool(known) and all(
+                each.how == "assign" and isinstance(each.value, ast.Call) and _is_maximum(script, each.value)
+                for each in known
+            )
+        case _:
+            return False
