@@ -31,6 +31,33 @@ def is_causal(script: Script, attention: Attention) -> bool:
     return length is not None and all(each is not None and are_same(script, each[-2], length) for each in axes)
 
 
+def unread_buffer(script: Script, attention: Attention) -> ast.stmt | None:
+    """The statement that registers such a mask, where nothing but this attention reads it: it is part of the model's
+    state all the same."""
+    match attention.mask:
+        case ast.Compare(left=ast.Subscript(value=ast.Attribute(value=owner) as mask)):
+            pass
+        case _:
+            return None
+    named = [each for file in script.project.related(script) for each in file.find(ast.Attribute)]
+    if any(each.attr == mask.attr and each is not mask for each in named):
+        return None
+    refs = {ref for value in script.values(owner) if value.cls is not None for ref in lineage(value.cls)}
+    calls = [call for ref in refs if ref.script is script for call in script.within(ref.node, ast.Call)]
+    made = [script.parent(call) for call in calls if _registers(call, mask.attr)]
+    return made[0] if len(made) == 1 and isinstance(made[0], ast.Expr) else None
+
+
+def _registers(call: ast.Call, name: str) -> bool:
+    match call:
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(), attr="register_buffer"), args=[ast.Constant(value=str() as given), *_]
+        ):
+            return given == name
+        case _:
+            return False
+
+
 def _triangle(script: Script, mask: ast.expr) -> ast.expr | None:
     """The number of rows and columns that are taken of `self.tril[:T, :T] == 0`."""
     match mask:
@@ -61,12 +88,9 @@ def _is_made_so(cls: ClassRef, name: str) -> bool:
     stored: list[bool] = []
     for ref in lineage(cls):
         for call in ref.script.within(ref.node, ast.Call):
-            match call:
-                case ast.Call(
-                    func=ast.Attribute(value=ast.Name(), attr="register_buffer"),
-                    args=[ast.Constant(value=str() as given), *rest],
-                ) if given == name:
-                    stored.append(_is_tril(ref.script, rest[0] if rest else given_as(call, "tensor")))
+            if _registers(call, name):
+                given = call.args[1] if len(call.args) > 1 else given_as(call, "tensor")
+                stored.append(_is_tril(ref.script, given))
         for attribute in ref.script.within(ref.node, ast.Attribute):
             if attribute.attr == name and not isinstance(attribute.ctx, ast.Load):
                 statement = ref.script.parent(attribute)
