@@ -65,17 +65,20 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     problem = _replaced(script) if uses else None
     edits = {use: problem or wrappers.edits(script, use) for use in uses}
     empty = dict(wrappers.empty_assignments(script, edits))
+    stale = wrappers.stale_comments(script, edits)
     done: dict[ast.expr, Finding] = {}
     for use, made in edits.items():
         statement = script.statement(use)
         if isinstance(made, str):
             yield RULE.skip(use, made)
         elif statement not in empty:
-            done[use] = RULE.finding(use, "a `Variable` is a tensor since torch 0.4", *made)
+            unsaid = [EditComment(each, "") for each in stale.get(use, ())]
+            done[use] = RULE.finding(use, "a `Variable` is a tensor since torch 0.4", *made, *unsaid)
             yield done[use]
     for statement, calls in empty.items():
         removal: list[Edit] = [RemoveStatement(statement)]
-        removal += [EditComment(each, "") for each in wrappers.own_comments(script, statement)]
+        comments = [*wrappers.own_comments(script, statement), *(each for use in calls for each in stale.get(use, ()))]
+        removal += [EditComment(each, "") for each in {each.lineno: each for each in comments}.values()]
         found = RULE.finding(calls[0], "a `Variable` is a tensor since torch 0.4", *removal)
         done.update(dict.fromkeys(calls, found))
         yield found

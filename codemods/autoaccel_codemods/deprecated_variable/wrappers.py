@@ -19,6 +19,7 @@ _TENSOR_CLASSES = re.compile(
     r"\b(as_subclass|_make_subclass|_make_wrapper_subclass|tv_tensors)\b|^[ \t]*class[ \t]+\w+\([^)]*\bTensor\b",
     re.MULTILINE,
 )
+_WRAPPING = re.compile(r"\bwrap(s|ped|ping)?\b[^,;.]*\bvariables?\b(?!.*(,|;|\band\b))", re.IGNORECASE)
 _PARAMETERS = ("data", "requires_grad", "volatile")
 
 Edits = tuple[Edit, ...]
@@ -161,10 +162,35 @@ def _is_own(script: Script, statement: ast.stmt, names: list[ast.expr]) -> bool:
 
 def own_comments(script: Script, statement: ast.stmt) -> Iterator[Comment]:
     """The comment right above a statement that speaks of `Variable`: it says what is no longer done."""
+    comment = _comment_above(script, statement)
+    if comment is not None and "Variable" in comment.text:
+        yield comment
+
+
+def stale_comments(
+    script: Script, edits_of: Mapping[ast.Name | ast.Attribute, Edits | str]
+) -> dict[ast.expr, list[Comment]]:
+    """Comments that speak of wrapping, by the first of the uses in the statement below them, if all of these go."""
+    found: dict[ast.expr, list[Comment]] = {}
+    met: set[ast.AST] = set()
+    for use in edits_of:
+        statement = script.statement(use)
+        for below in (statement, *(each for each in script.ancestors(statement) if isinstance(each, ast.If))):
+            comment = None if below in met else _comment_above(script, below)
+            met.add(below)
+            if comment is not None and _WRAPPING.search(comment.text):
+                if not any(isinstance(made, str) for other, made in edits_of.items() if script.inside(other, below)):
+                    found.setdefault(use, []).append(comment)
+    return found
+
+
+def _comment_above(script: Script, statement: ast.stmt) -> Comment | None:
+    """The one line of comment right above a statement."""
     lines = split_lines(script.text)
     number = statement.lineno - 1
     line = lines[number - 1] if number else ""
     above = lines[number - 2] if number > 1 else ""
-    if line.lstrip().startswith("#") and "Variable" in line and not above.lstrip().startswith("#"):
-        column = len(line) - len(line.lstrip())
-        yield Comment(line[column:].rstrip(), number, column, line)
+    if not line.lstrip().startswith("#") or above.lstrip().startswith("#"):
+        return None
+    column = len(line) - len(line.lstrip())
+    return Comment(line[column:].rstrip(), number, column, line)
