@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from autoaccel.analysis import Script
 from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore, Replace, WrapStatements, literal
@@ -58,15 +58,48 @@ def step_edits(
     for statement, call, name in found.loads:
         yield InsertBefore(statement, Code(f"{name} = {{0}}", (call,)))
         yield Replace(call, Code(name))
-    hoisted = {hoist.expression for region in found.regions for hoist in region.hoists}
+    done = {hoist.expression for region in found.regions for hoist in region.hoists}
+    for region in found.regions:
+        bound, casts = _converted_at_once(script, region, found.float32_casts)
+        if region.last is not None and len(casts) > max(len(bound), 2):
+            made = ", ".join(f"{name}.float()" for name in bound)
+            yield InsertAfter(region.last, Code(f"{', '.join(bound)} = {made}"))
+            done |= casts
     for expression in found.float32_casts:
-        if expression not in hoisted:
+        if expression not in done:
             yield Replace(expression, Code("{0}.float()", (expression,)))
     if scaled.creations:
         yield from _scaling(script, step, found, scaled, names)
     else:
         for backward, name in found.losses.items():
             yield Replace(backward.loss, Code(name))
+
+
+def _converted_at_once(script: Script, region: Region, casts: Sequence[ast.expr]) -> tuple[list[str], set[ast.expr]]:
+    """Names that a region binds and that everything below it, in its block, reads in float32, and those reads."""
+    if region.first is None or region.last is None:
+        return [], set()
+    block = script.block(region.first)
+    inside = block[block.index(region.first) : block.index(region.last) + 1]
+    below = block[block.index(region.last) + 1 :]
+    names: list[str] = []
+    found: set[ast.expr] = set()
+    for definition in dict.fromkeys(
+        each for cast in casts if isinstance(cast, ast.Name) for each in script.definitions(cast)
+    ):
+        uses = [
+            each for each in script.uses(definition) if not any(script.inside(each, statement) for statement in inside)
+        ]
+        alone = all(script.definitions(each) == (definition,) and each in casts for each in uses)
+        if definition.node not in inside or not alone or script.additions(definition):
+            continue
+        if all(any(script.inside(each, statement) for statement in below) for each in uses):
+            if {script.function(each) for each in uses} == {script.function(region.first)}:
+                names.append(definition.name)
+                found.update(uses)
+    parts = [part for statement in inside for part in ast.walk(statement) if isinstance(part, ast.Name)]
+    order = [part.id for part in parts if isinstance(part.ctx, ast.Store)]
+    return sorted(names, key=order.index), found
 
 
 def _scaling(script: Script, step: TrainingStep, found: Regions, scaled: Scaling, names: ScalerNames) -> Iterator[Edit]:
