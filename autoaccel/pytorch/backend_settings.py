@@ -7,11 +7,12 @@ import re
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.dataflow.syntax_index import split_lines
+from autoaccel.dataflow.syntax_index import last_name, split_lines
 from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore
 from autoaccel.notebooks.cells import cells
 
 _CUDA = re.compile(r"cuda|accelerator")
+_SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _DEVICE = re.compile(r"cuda|accelerator|device|gpu|GPU")
 
 
@@ -42,8 +43,9 @@ def is_given(script: Script, verb: str) -> bool:
 
 
 def call_after_imports(script: Script, verb: str) -> tuple[Edit, ...]:
-    """The edits that call a function of the runtime once: below the imports that a file begins with, or, in a module of
-    a package, which others may import for what else is in it, where its `main` begins."""
+    """The edits that call a function of the runtime, whose first call counts: below the imports that a file begins
+    with; in a module that others may import for what else is in it, where its `main` begins, or where what trains
+    chooses the device."""
     body = script.tree.body
     if (notebook := cells(script.text)) is not None:
         imports = (each for each in body if isinstance(each, ast.Import | ast.ImportFrom))
@@ -51,10 +53,14 @@ def call_after_imports(script: Script, verb: str) -> tuple[Edit, ...]:
         return InsertAfter(last, Code(f"{script.accel}.{verb}()")), *script.import_runtime
     if (start := _start_of_main(script)) is not None:
         return InsertBefore(start, Code(f"{script.accel}.{verb}()")), *script.import_runtime
+    if (chosen := _device_choice(script)) is not None:
+        leaves = any(True for _ in script.within(chosen, ast.Return))
+        edit: Edit = (InsertBefore if leaves else InsertAfter)(chosen, Code(f"{script.accel}.{verb}()"))
+        return edit, *script.import_runtime
     first = next((number for number, each in enumerate(body) if not _is_beginning(each)), len(body))
     code = Code(f"{script.accel}.{verb}()")
     apart = first < len(body) and not isinstance(body[first], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-    edit: Edit = InsertBefore(body[first], code) if apart else InsertAfter(body[max(first - 1, 0)], code)
+    edit = InsertBefore(body[first], code) if apart else InsertAfter(body[max(first - 1, 0)], code)
     return (edit, *script.import_runtime)
 
 
@@ -70,6 +76,37 @@ def _start_of_main(script: Script) -> ast.stmt | None:
                 guarded = any("__name__" in script.source(each) for each in tests)
                 return next((each for each in body if not _is_beginning(each)), None) if guarded else None
     return None
+
+
+def _device_choice(script: Script) -> ast.stmt | None:
+    """In a module that is no program, the statement that chooses the device in a function that trains, or in the
+    constructor of a class that does."""
+    if "__main__" in script.text:
+        return None
+    if script.project.locate(script, "", 1) is None and not script.project.importer_paths(script):
+        return None
+    for statement in script.tree.body:
+        match statement:
+            case ast.FunctionDef(body=body):
+                pass
+            case ast.ClassDef(body=members):
+                made = (each for each in members if isinstance(each, ast.FunctionDef) and each.name == "__init__")
+                body = [each for function in made for each in function.body]
+            case _:
+                continue
+        if any(each.attr == "backward" for each in script.within(statement, ast.Attribute)):
+            if (found := next((each for each in body if _chooses_device(script, each)), None)) is not None:
+                return found
+    return None
+
+
+def _chooses_device(script: Script, statement: ast.stmt) -> bool:
+    parts: list[ast.Name | ast.Attribute] = [
+        *script.within(statement, ast.Name),
+        *script.within(statement, ast.Attribute),
+    ]
+    stored = (last_name(each) for each in parts if isinstance(each.ctx, ast.Store))
+    return not isinstance(statement, _SCOPES) and "device" in stored
 
 
 def _is_beginning(statement: ast.stmt) -> bool:
