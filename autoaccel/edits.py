@@ -97,10 +97,11 @@ class InsertBefore:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InsertAfter:
-    """Insert statements below `statement` in the same block."""
+    """Insert statements below `statement` in the same block, after a blank line if they are to stand `apart`."""
 
     statement: ast.stmt
     code: Code
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -152,8 +152,10 @@ class _Transformer(cst.CSTTransformer):
                         self._beside.wrap(self._statement(first), self._statement(last), header, tail, finding)
                     case InsertBefore(statement=statement, code=code, below_comments=low):
                         self._beside.insert_before(self._statement(statement), code, finding, low=low)
-                    case InsertAfter(statement=statement, code=code):
+                    case InsertAfter(statement=statement, code=code, apart=apart):
                         self._beside.insert_after(self._statement(statement), code, finding)
+                        if apart:
+                            self._beside.set_apart(self._statement(statement))
                     case RemoveStatement(statement=statement, moved=moved):
                         self._beside.remove(self._statement(statement), moved=moved)
                     case AddImport() | EditComment():

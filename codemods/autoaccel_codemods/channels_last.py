@@ -33,13 +33,13 @@ from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Value
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import breadth_first
-from autoaccel.edits import Code, Edit, Finding, InsertAfter, InsertBefore, Skipped, Tier
+from autoaccel.edits import Code, Finding, Skipped, Tier
 from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.data_parallel import replicated
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.compile.blockers import model_classes, of_file
-from autoaccel_codemods.compile.trained_models import TrainedModel, end_of_setup, trained_models
+from autoaccel_codemods.compile.trained_models import TrainedModel, below_setup, trained_models
 
 RULE = Rule(
     code="AA701",
@@ -82,9 +82,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         if reason is not None:
             yield RULE.skip(model.made, f"`{name}`: {reason}")
             continue
-        at = end_of_setup(script, model, models) if model.wrapped is None else model.wrapped
-        code = Code(f"{script.accel}.channels_last({name})")
-        edit: Edit = InsertAfter(at, code) if model.wrapped is None else InsertBefore(at, code)
+        edit = below_setup(script, model, models, Code(f"{script.accel}.channels_last({name})"))
         message = f"`{name}` reorders its pictures in memory for every convolution"
         yield RULE.finding(model.made, message, edit, *script.import_runtime)
 

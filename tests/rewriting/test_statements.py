@@ -166,6 +166,13 @@ def test_insert_below_the_comments_of_a_statement() -> None:
     assert under.rewritten(moved) == "a()\n\n# why\n# so\nx = c()\nb(x)  # then\n"
 
 
+def test_insert_after_a_paragraph() -> None:
+    under = Subject("# about a\na\n\nb\n")
+    first = under.finding(InsertAfter(under.stmt("a"), Code("new()"), apart=True))
+    second = under.finding(InsertAfter(under.stmt("a"), Code("more()")), code="AA002")
+    assert under.rewritten(first, second) == "# about a\na\n\nnew()\nmore()\n\nb\n"
+
+
 @pytest.mark.parametrize(("low", "above"), [(True, "# what\n\n# why\n"), (False, "# what\n\n")])
 def test_the_comment_above_a_moved_statement(low: bool, above: str) -> None:
     under = Subject("a()\n\n# what\n\n# why\nb()  # then\n")

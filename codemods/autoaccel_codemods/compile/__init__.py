@@ -34,7 +34,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import Value
-from autoaccel.edits import AddDecorator, Code, Edit, Finding, InsertAfter, InsertBefore, Skipped, Tier
+from autoaccel.edits import AddDecorator, Code, Finding, Skipped, Tier
 from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.data_parallel import replicated
 from autoaccel.rewriting.rule import Rule
@@ -42,7 +42,13 @@ from autoaccel_codemods.compile.blockers import of_file, of_model
 from autoaccel_codemods.compile.pure_functions import pure_functions
 from autoaccel_codemods.compile.second_derivatives import differentiated_again, is_among
 from autoaccel_codemods.compile.step_count import steps_of_run
-from autoaccel_codemods.compile.trained_models import TrainedModel, end_of_setup, steps_of_unseen_models, trained_models
+from autoaccel_codemods.compile.trained_models import (
+    TrainedModel,
+    below_setup,
+    end_of_setup,
+    steps_of_unseen_models,
+    trained_models,
+)
 from autoaccel_codemods.compile.unused_submodules import idle_part
 
 RULE = Rule(
@@ -121,7 +127,7 @@ def _finding(script: Script, model: TrainedModel, models: Sequence[TrainedModel]
     code = Code(
         f"{script.accel}.compile({name})" if steps is None else f"{script.accel}.compile({name}, steps={steps})"
     )
-    edit: Edit = InsertAfter(at, code) if model.wrapped is None else InsertBefore(at, code)
+    edit = below_setup(script, model, models, code)
     return RULE.finding(model.made, f"`{name}` is not compiled", edit, *script.import_runtime)
 
 

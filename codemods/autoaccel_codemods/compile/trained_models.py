@@ -14,7 +14,8 @@ from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import once_all
-from autoaccel.dataflow.syntax_index import last_name
+from autoaccel.dataflow.syntax_index import last_name, split_lines
+from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore
 from autoaccel.pytorch.evaluation_only import evaluation_forwards
 from autoaccel.pytorch.forwards import runs_model
 from autoaccel.pytorch.gradients import (
@@ -92,16 +93,36 @@ def _is_loss(script: Script, target: ast.expr) -> bool:
 
 
 def end_of_setup(script: Script, model: TrainedModel, models: Sequence[TrainedModel]) -> ast.stmt:
-    """The last line of the model's set-up, or of the set-up of other models right below it: compiling comes after."""
-    others = {script.source(each.target) for each in models if each is not model}
+    """The last line of the model's set-up, or of the set-up of other models right below it: compiling comes after.
+    Others that are there already may be prepared in the next paragraph."""
+    others = {script.source(each.target): each.made for each in models if each is not model}
     block = script.block(model.ready)
+    lines = split_lines(script.text)
     last = model.ready
     for statement in block[block.index(last) + 1 :]:
-        below = statement.lineno == (last.end_lineno or last.lineno) + 1
-        if not below or not any(prepares(script, statement, other) for other in others):
+        between = lines[last.end_lineno or last.lineno : statement.lineno - 1]
+        prepared = [made for other, made in others.items() if prepares(script, statement, other)]
+        new = any(made.lineno > model.ready.lineno for made in prepared)
+        if not prepared or (between if new else sum(not each.strip() for each in between) > 1):
+            break
+        if _runs_models(script, statement) or calls_training(script, statement):
             break
         last = statement
     return last
+
+
+def below_setup(script: Script, model: TrainedModel, models: Sequence[TrainedModel], code: Code) -> Edit:
+    """Puts code where the model is ready: in a paragraph of its own where that ends one under a heading that is not
+    of the making of the model; before its wrapper for several processes, if it has one."""
+    if model.wrapped is not None:
+        return InsertBefore(model.wrapped, code)
+    at = end_of_setup(script, model, models)
+    lines = split_lines(script.text)
+    first, last = at.lineno, at.end_lineno or at.lineno
+    while first > 1 and lines[first - 2].strip():
+        first -= 1
+    headed = lines[first - 1].lstrip().startswith("#") and not first <= model.made.lineno <= last
+    return InsertAfter(at, code, apart=headed and not "".join(lines[last : last + 1]).strip())
 
 
 def _trained(script: Script, origins: list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]) -> TrainedModel:
@@ -367,7 +388,26 @@ def prepares(script: Script, statement: ast.stmt, target: str) -> bool:
             if script.source(function.value) == target:
                 return True
     stored = (part for part in script.in_scope(statement, ast.Attribute) if isinstance(part.ctx, ast.Store))
-    if any(script.source(part).startswith(target + ".") for part in stored):
+    if any(script.source(part).startswith(target + ".") for part in stored) or _freezes(script, statement, target):
         return True
     names = script.in_scope(statement, ast.Name)
     return any(name.id == target and isinstance(name.ctx, ast.Store) for name in names)
+
+
+def _freezes(script: Script, statement: ast.stmt, target: str) -> bool:
+    """`for parameter in model.parameters(): parameter.requires_grad_(False)`"""
+    match statement:
+        case ast.For(
+            target=ast.Name(id=name), iter=ast.Call(func=ast.Attribute(value=owner, attr="parameters")), body=[only]
+        ):
+            pass
+        case _:
+            return False
+    match only:
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=frozen), attr="requires_grad")]):
+            pass
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=frozen), attr="requires_grad_"))):
+            pass
+        case _:
+            return False
+    return frozen == name and f"{script.source(owner)}.".startswith(f"{target}.")
