@@ -94,14 +94,20 @@ def _problem(script: Script, found: Sum) -> str | None:
 
 
 def _of_its_own(script: Script, shared: ast.Assign, name: str, total: str) -> Iterator[Edit]:
-    """Binds a name below a chained assignment, which loses it where that leaves no comment or neighbour behind."""
+    """Binds a name below a chained assignment, which loses it where that leaves no comment or neighbour behind, or
+    becomes one of several values."""
     kept = [each for each in shared.targets if not (isinstance(each, ast.Name) and each.id == name)]
     own = Code(f"{name} = {total}")
     if len(kept) == len(shared.targets) or split_lines(script.text)[shared.lineno - 1].strip() != script.source(shared):
         yield InsertAfter(shared, own)
         return
-    yield InsertBefore(shared, Code(literal(" = ".join(map(script.source, (*kept, shared.value))))))
-    yield InsertBefore(shared, own)
+    plain, names = script.source(shared.value), [*map(script.source, shared.targets)]
+    if all(isinstance(each, ast.Name) for each in shared.targets):
+        values = (total if each == name else plain for each in names)
+        yield InsertBefore(shared, Code(literal(f"{', '.join(names)} = {', '.join(values)}")))
+    else:
+        yield InsertBefore(shared, Code(literal(" = ".join(map(script.source, (*kept, shared.value))))))
+        yield InsertBefore(shared, own)
     yield RemoveStatement(shared)
 
 
