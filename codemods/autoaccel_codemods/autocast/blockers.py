@@ -124,7 +124,7 @@ def _name_reason(qualified: str) -> str | None:
     if _LOW.match(qualified):
         return skip_reasons.OWN_LOW_PRECISION
     if SPARSE.match(qualified):
-        return skip_reasons.SPARSE
+        return skip_reasons.SPARSE_MADE
     return skip_reasons.ANOMALY_DETECTION if qualified == "torch.autograd.detect_anomaly" else None
 
 

@@ -57,6 +57,7 @@ EXCHANGED_GRADIENTS: Final = "gradients are exchanged between processes by hand"
 
 NO_KERNEL: Final = "{name} does not work in low precision"
 SPARSE: Final = "sparse matrices have no low-precision products everywhere"
+SPARSE_MADE: Final = "the model may get sparse matrices, which have no low-precision products everywhere"
 ONE_PRECISION: Final = "{name} needs one precision for its operands"
 COMPUTED_WEIGHTS: Final = "{name} with computed weights needs one precision for them and its statistics"
 CUSTOM_FUNCTION: Final = "a custom autograd function is not prepared for autocast"
