@@ -38,7 +38,7 @@ from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.data_parallel import replicated
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach
 from autoaccel.rewriting.rule import Rule
-from autoaccel_codemods.compile.blockers import model_classes, of_file
+from autoaccel_codemods.compile.blockers import model_classes, model_parts, of_file, with_makers
 from autoaccel_codemods.compile.trained_models import TrainedModel, below_setup, trained_models
 
 RULE = Rule(
@@ -93,17 +93,18 @@ def convolves(script: Script, model: TrainedModel) -> bool:
 
 
 def _has_convolutions(script: Script, value: Value) -> bool:
+    file = value.script or script
+    made = [] if value.node is None else with_makers(file, value.node)
+    if any(_mentions_convolutions(*each) for each in made):
+        return True
     if value.cls is not None:
-        return any(_mentions_convolutions(ref.script, ref.node) for ref in model_classes(value.cls))
+        parts = ((each.script, each.node) if isinstance(each, ClassRef) else each for each in model_parts(value.cls))
+        return any(_mentions_convolutions(*each) for each in parts)
     if value.name is not None and value.name.startswith(_PICTURED):
         return not value.name.startswith(_OTHER_MODELS)
-    if value.node is None:
-        return False
-    file = value.script or script
-    if _mentions_convolutions(file, value.node):
-        return True
-    parts = (part for call in breadth_first(value.node) if isinstance(call, ast.Call) for part in file.values(call))
-    return any(part.cls is not None and _has_convolutions(file, part) for part in parts)
+    calls = ((at, call) for at, node in made for call in breadth_first(node) if isinstance(call, ast.Call))
+    inner = (part for at, call in calls for part in at.values(call))
+    return any(part.cls is not None and _has_convolutions(file, part) for part in inner)
 
 
 def _mentions_convolutions(script: Script, node: ast.AST) -> bool:

@@ -9,6 +9,7 @@ from autoaccel.analysis import name_lookups
 from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind
+from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.graph_operations import FORWARD_HOOKS, GRADIENT_HOOKS
 from autoaccel_codemods.compile.small_modules import is_function, is_small
@@ -79,16 +80,38 @@ def _layer_reason(name: str | None) -> str | None:
 
 def model_classes(outer: ClassRef) -> Iterator[ClassRef]:
     """A model's class, its project bases, and the classes of the modules that these are made of."""
-    pending, seen = [outer], set[ast.ClassDef]()
+    return (each for each in model_parts(outer) if isinstance(each, ClassRef))
+
+
+def model_parts(outer: ClassRef) -> Iterator[ClassRef | ScriptNode]:
+    """The same, and the functions of modules that make parts of it: `conv3x3(64, 64)`."""
+    pending, seen = [outer], set[ast.AST]()
     while pending:
         for ref in lineage(pending.pop()):
             if ref.node in seen:
                 continue
             seen.add(ref.node)
             yield ref
-            for call in ref.script.syntax_index.by_depth(ref.script.within(ref.node, ast.Call)):
-                values = ref.script.values(call)
-                pending.extend(value.cls for value in values if value.kind is Kind.MODULE and value.cls is not None)
+            for part in with_makers(ref.script, ref.node):
+                if part[1] not in seen:
+                    seen.add(part[1])
+                    yield part
+                for call in part[0].syntax_index.by_depth(part[0].within(part[1], ast.Call)):
+                    values = part[0].values(call)
+                    pending.extend(value.cls for value in values if value.kind is Kind.MODULE and value.cls is not None)
+
+
+def with_makers(script: Script, node: ast.AST) -> list[ScriptNode]:
+    """Code, and the functions of modules that it calls, and these, other than in a forward pass."""
+    found: list[ScriptNode] = [(script, node)]
+    for at, code in found:  # grows while it is walked
+        for call in at.within(code, ast.Call):
+            around = at.function(call)
+            if not (isinstance(around, ast.FunctionDef) and around.name == "forward"):
+                for other, function in at.callees(call):
+                    if isinstance(other.parent(function), ast.Module) and (other, function) not in found:
+                        found.append((other, function))
+    return found
 
 
 def _class_reason(script: Script, cls: ast.ClassDef) -> str | None:
