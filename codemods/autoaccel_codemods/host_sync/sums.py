@@ -71,6 +71,17 @@ def item_calls(script: Script, node: ast.AST) -> Iterator[ast.Call]:
                     yield call
 
 
+def noted(script: Script) -> Iterator[ast.Call]:
+    """Where a loop that trains reads a value to put it into a list: `losses.append(loss.item())`."""
+    for call in script.find(ast.Call):
+        match call:
+            case ast.Call(func=ast.Attribute(attr="append"), args=[value], keywords=[]) if script.loops(call):
+                loop = script.loops(call)[0]
+                trains = any(each.attr == "backward" for each in script.within(loop, ast.Attribute))
+                if trains and any(True for _ in item_calls(script, value)):
+                    yield call
+
+
 def _sum(script: Script, target: ast.Name) -> Sum | str:
     pending = list(script.definitions(target))
     starts: dict[Start, None] = {}
