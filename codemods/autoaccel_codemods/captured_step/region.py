@@ -24,6 +24,7 @@ _NEED_GRADIENTS = frozenset({"parameters", "named_parameters", "param_groups", "
 _NO_TENSORS = frozenset({Kind.MODULE, Kind.OPTIMIZER, Kind.SCHEDULER})
 _DEVICE = ast.Name | ast.Attribute | ast.Constant | ast.expr_context
 _FORMS = RESHAPING | {"float", "long", "int", "bool", "half", "double"}
+_CLIPPING = frozenset({"torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"})
 _UNMOVABLE = ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.Starred
 
 
@@ -132,7 +133,7 @@ def beginning_at(script: Script, step: TrainingStep, first: int) -> StepRegion:
     shown = [each for each in block[first : last + 1] if is_shown_later(script, each, computed)]
     statements = [each for each in block[first : last + 1] if each not in shown and each not in aside]
     for each in statements:
-        if not is_movable(each, phase):
+        if not is_movable(each, phase) and not _clips_always_or_never(script, each):
             raise DeclinedError(_unmovable(script, each))
     _refuse_earlier_graphs(script, [*block[:first], *aside], statements)
     models = tuple(_models(script, statements))
@@ -281,6 +282,49 @@ def is_movable(statement: ast.stmt, phase: ast.expr | None = None) -> bool:
         return False
     stored = (part for part in parts if isinstance(getattr(part, "ctx", None), ast.Store | ast.Del))
     return all(isinstance(part, ast.Name | ast.Tuple) for part in stored)
+
+
+def _clips_always_or_never(script: Script, statement: ast.stmt) -> bool:
+    """`if clip is not None: clip_grad_norm_(model.parameters(), clip)`, by what no step changes."""
+    match statement:
+        case ast.If(
+            test=ast.Compare(left=limit, ops=[ast.IsNot() | ast.Gt()], comparators=[ast.Constant()]) | limit, orelse=[]
+        ) if _is_left_as_it_is(script, limit, statement):
+            calls = [each.value for each in statement.body if isinstance(each, ast.Expr)]
+            given = [part for call in calls for part in ast.walk(call) if isinstance(part, ast.expr)]
+            clips = all(isinstance(each, ast.Call) and _clips(script, each) for each in calls)
+            known = any(ast.dump(each) == ast.dump(limit) for each in given)
+            return clips and known and len(calls) == len(statement.body)
+        case _:
+            return False
+
+
+def _clips(script: Script, call: ast.Call) -> bool:
+    name = script.qualname(call.func)
+    if name in _CLIPPING:
+        return True
+    match call.func:
+        case ast.Attribute(value=owner, attr="unscale_"):
+            return script.kind(owner) is Kind.SCALER
+        case _:
+            return False
+
+
+def _is_left_as_it_is(script: Script, setting: ast.expr, statement: ast.stmt) -> bool:
+    """Whether a name, or an attribute of one, is bound before the loops around a statement, and not in them."""
+    match setting:
+        case ast.Name(id=name):
+            outward: list[ast.Global | ast.Nonlocal] = [*script.find(ast.Global), *script.find(ast.Nonlocal)]
+            stored = [each for each in script.find(ast.Name) if each.id == name and not isinstance(each.ctx, ast.Load)]
+            inside = any(script.inside(each, loop) for each in stored for loop in script.loops(statement))
+            return not inside and not any(name in each.names for each in outward)
+        case ast.Attribute(value=ast.Name() as owner, attr=name):
+            files = dict.fromkeys((script, *script.project.related(script)))
+            others = [(file, each) for file in files for each in file.syntax_index.stored(name)]
+            made = all(getattr(file.function(each), "name", "") == "__init__" for file, each in others)
+            return made and _is_left_as_it_is(script, owner, statement)
+        case _:
+            return False
 
 
 def _unmovable(script: Script, statement: ast.stmt) -> str:
