@@ -409,7 +409,10 @@ def _unit(entry: _Entry, renderer: Renderer) -> tuple[list[Line], list[cst.Empty
         left.append(cst.EmptyLine(comment=entry.line.trailing_whitespace.comment))
     made = [*before, *after]
     if made:
-        made[0] = made[0].with_changes(leading_lines=[*left, *made[0].leading_lines])
+        own = list(made[0].leading_lines)
+        if left and left[-1].comment is None and own and own[0].comment is None:
+            own = own[1:]  # one blank line will do
+        made[0] = made[0].with_changes(leading_lines=[*left, *own])
         left = []
     return made, left
 

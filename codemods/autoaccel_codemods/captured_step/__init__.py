@@ -2,8 +2,9 @@
 
 The host launches some hundred kernels for a step; where they are short, the device waits for it. `accel.step` captures
 all of a step, from the forward pass to the optimizer's update, and replays it by one launch. For that the step has to
-be a function of its batch: its statements are lifted out of the loop as they are. On a CPU, and with
-`AUTOACCEL_CUDA_GRAPHS=off`, the function is called as it stands. What is printed or noted between the forward pass and
+be a function of its batch: its statements are lifted out of the loop as they are, or out of the function that is called
+for each step; loops over time steps or layers may be among them. On a CPU, and with `AUTOACCEL_CUDA_GRAPHS=off`, the
+function is called as it stands. What is printed or noted between the forward pass and
 the update is printed or noted after it.
 
 Left alone:

@@ -6,6 +6,7 @@ When a graph is replayed none of it is done, so there must be nothing.
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from pathlib import Path
 
 from autoaccel.analysis.script import Script
@@ -29,7 +30,7 @@ _SILENT = CONTAINERS | frozenset(
     round slice divmod pow callable ValueError TypeError RuntimeError NotImplementedError AssertionError AttributeError
     KeyError IndexError""".split()
 )
-_SILENT_MODULES = ("torch.", "math.", "typing.", "einops.", "functools.", "itertools.")
+_SILENT_MODULES = ("torch.", "math.", "typing.", "einops.", "functools.", "itertools.", "collections.")
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 _SHARING = ("share_memory", "share_memory_")
 _COUNTED = "cache_info"  # of functions with `lru_cache`
@@ -60,7 +61,7 @@ def refuse(script: Script, region: StepRegion) -> None:
     if (seen := intercepted(script) or attributes_listed(script, Kind.OPTIMIZER)) is not None:
         raise DeclinedError(seen)
     for other, code in reachable_code(script, region.statements, building=False):
-        own = any(code is each for each in region.statements)
+        own = region.statements if any(code is each for each in region.statements) else ()
         body = code.body if isinstance(code, ast.FunctionDef) else [code]
         for part in (part for statement in body for part in breadth_first(statement)):
             if own and (part in region.moves or _chooses_grad_mode(other, part, region)):
@@ -91,8 +92,8 @@ def code_line(code: ast.AST) -> int:
     return int(getattr(code, "lineno", 0))
 
 
-def _said(script: Script, part: ast.AST, *, own: bool) -> str | None:
-    """What a piece of code does on the host, or None."""
+def _said(script: Script, part: ast.AST, *, own: Sequence[ast.stmt]) -> str | None:
+    """What a piece of code does on the host, or None. `own` are the statements of the step, if it is a part of them."""
     match part:
         case ast.Global() | ast.Nonlocal():
             return "changes a variable of others"
@@ -115,7 +116,7 @@ def _said(script: Script, part: ast.AST, *, own: bool) -> str | None:
             return None
 
 
-def _call(script: Script, call: ast.Call, *, own: bool) -> str | None:
+def _call(script: Script, call: ast.Call, *, own: Sequence[ast.stmt]) -> str | None:
     text = script.source(call.func)
     qualified = script.qualname(call.func)
     if script.runtime_name(call.func) is not None:
@@ -131,7 +132,7 @@ def _call(script: Script, call: ast.Call, *, own: bool) -> str | None:
         case ast.Attribute(value=owner, attr=name):
             if said := _method(script, call, owner, name, own=own):
                 return said
-            if not own and name in CONTAINER_CHANGES and _is_local(script, owner):
+            if name in CONTAINER_CHANGES and _is_local(script, owner, own):
                 return None
             if name in METHODS | _OF_STEP | {"size", "parameters", "item"} or name.startswith("new_"):
                 return None
@@ -147,13 +148,13 @@ def _is_told_by_its_use(value: Value) -> bool:
     return value.kind is Kind.MODULE and value.cls is None and isinstance(value.node, ast.arg | ast.Attribute)
 
 
-def _method(script: Script, call: ast.Call, owner: ast.expr, name: str, *, own: bool) -> str | None:
+def _method(script: Script, call: ast.Call, owner: ast.expr, name: str, *, own: Sequence[ast.stmt]) -> str | None:
     if name in _READS:
         return f"reads values on the host by `.{name}()`"
     if name in _MOVES and not _is_cast(script, call, name):
         return "moves data between the host and the device"
     if name in CONTAINER_CHANGES and not script.callees(call) and script.kind(owner) is not Kind.SCALER:
-        return None if not own and _is_local(script, owner) else f"changes `{script.source(owner)}`"
+        return None if _is_local(script, owner, own) else f"changes `{script.source(owner)}`"
     return None
 
 
@@ -165,18 +166,22 @@ def _is_cast(script: Script, call: ast.Call, name: str) -> bool:
     return script.kind(target) is Kind.DTYPE or (isinstance(target, ast.Attribute) and target.attr == "dtype")
 
 
-def _is_local(script: Script, owner: ast.expr) -> bool:
-    """Whether a container was made by the same function: nobody sees it change."""
+def _is_local(script: Script, owner: ast.expr, own: Sequence[ast.stmt] = ()) -> bool:
+    """Whether a container was made by the same function, or by the step itself: nobody sees it change."""
     if not isinstance(owner, ast.Name):
         return False
     found = script.definitions(owner)
-    return bool(found) and all(_is_made_here(script, each, owner) for each in found)
+    return bool(found) and all(_is_made_here(script, each, owner) and (not own or each.node in own) for each in found)
 
 
 def _is_made_here(script: Script, definition: Definition, name: ast.Name) -> bool:
     """Whether a definition of a name binds a new container, in the same function."""
     made = ast.List | ast.Dict | ast.ListComp | ast.Set
-    whole = definition.how == "assign" and not definition.path and definition.scope.node is script.function(name)
+    whole = (
+        definition.how == "assign"
+        and not definition.path
+        and definition.scope.node is (script.function(name) or script.tree)
+    )
     return whole and isinstance(definition.value, made)
 
 

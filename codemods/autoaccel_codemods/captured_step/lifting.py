@@ -22,11 +22,16 @@ from autoaccel_codemods.captured_step.shown_statements import noted
 
 _NOT_THERE = "its model and its optimizer may not be there before the loop"
 _PLAIN_NUMBERS = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING})
+_STAYING = _PLAIN_NUMBERS | {
+    *(Kind.MODULE, Kind.LOSS_FUNCTION, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.SCALER, Kind.DEVICE, Kind.DTYPE),
+    *(Kind.NONE, Kind.FUNCTION, Kind.CLASS, Kind.OBJECT),
+}
+"""What a function is given for each step and is the same for all of them: the runtime notices where it is not."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lifted:
-    """A region as a function of `parameters` that returns `results`, above `anchor`."""
+    """A region as a function of `parameters` that returns `results`, above `anchor`: a loop, or where it is called."""
 
     region: StepRegion
     parameters: tuple[str, ...]
@@ -38,15 +43,15 @@ def plan(script: Script, region: StepRegion) -> Lifted:
     """Raises `DeclinedError`."""
     if isinstance(script.parent(region.scope), ast.ClassDef) and _names_class(region):
         raise DeclinedError("`super` does not mean the same in a function of its own")
-    if script.enclosing_class(region.loop) is not None and script.function(region.loop) is None:
+    if script.enclosing_class(region.around) is not None and region.scope is script.tree:
         raise DeclinedError("the loop stands in the body of a class")
-    if script.is_notebook and script.function(region.loop) is None:
+    if script.is_notebook and region.scope is script.tree:
         raise DeclinedError(
             "cells of a notebook may look at what the step binds, which a function would keep to itself"
         )
     if reads_any_name(script) or any(not call.args for call in script.syntax_index.calls_named("dir")):
         raise DeclinedError("names may be looked up while the program runs")
-    if script.function(region.loop) is None and _is_annotated(region) and annotations_read(script):
+    if region.scope is script.tree and _is_annotated(region) and annotations_read(script):
         raise DeclinedError("the annotations of variables may be read, and those of a function's are not kept")
     names = [part for each in region.statements for part in ast.walk(each) if isinstance(part, ast.Name)]
     outside = {part for each in region.moves for part in ast.walk(each)} - set(map(_receiver, region.moves))
@@ -57,9 +62,12 @@ def plan(script: Script, region: StepRegion) -> Lifted:
     _refuse_handled(script, region, stored.union(*map(noted, region.shown)))
     in_loop = {
         part.id
-        for part in ast.walk(region.loop)
+        for part in ast.walk(region.around)
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and part not in names
     }
+    if isinstance(region.around, ast.FunctionDef):
+        in_loop |= _parameters(region.around)
+        in_loop -= {each for each in in_loop if _is_the_same_in_all_steps(script, names, each)}
     carried = {each.id for each in names if each.id in stored and _comes_from_outside(script, region, each)}
     _refuse_carried(script, region, names, carried)
     read = {each.id for each in names if isinstance(each.ctx, ast.Load) and each.id not in stored}
@@ -75,7 +83,8 @@ def plan(script: Script, region: StepRegion) -> Lifted:
     results = tuple(each for each in _in_order(names) if each in carried or _is_read_later(script, region, each))
     for name in results:
         if not _is_bound_for_sure(region, name):
-            raise DeclinedError(f"`{name}` has no value where the step does not train")
+            lacking = "where the step does not train" if region.phase is not None else "where a loop has nothing to do"
+            raise DeclinedError(f"`{name}` has no value {lacking}")
     return Lifted(region, parameters, results, _anchor(script, region, {each.id for each in names}))
 
 
@@ -202,7 +211,7 @@ def _refuse_shared(script: Script, region: StepRegion, stored: set[str]) -> None
     lines = split_lines(script.text)
     starts = [each.lineno for each in script.block(first)]
     ends = [each.end_lineno for each in script.block(first)[:-1]]
-    if region.loop.lineno == first.lineno or any(one == other for one, other in zip(starts[1:], ends, strict=True)):
+    if region.around.lineno == first.lineno or any(one == other for one, other in zip(starts[1:], ends, strict=True)):
         raise DeclinedError("several statements stand on one line")
     if "\\" in "".join(line.rstrip()[-1:] for line in lines[first.lineno - 1 : last.end_lineno]):
         raise DeclinedError("a line of it goes on after a backslash")
@@ -247,7 +256,7 @@ def _is_bound_for_sure(region: StepRegion, name: str) -> bool:
         statement = pending.pop()
         if isinstance(statement, ast.With):
             pending.extend(statement.body)
-        elif not isinstance(statement, ast.If) and name in {
+        elif not isinstance(statement, ast.If | ast.For) and name in {
             part.id for part in ast.walk(statement) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
         }:
             return True
@@ -258,6 +267,8 @@ def _may_skip(above: ast.AST, child: ast.AST) -> bool:
     match above:
         case ast.IfExp(test=test) | ast.If(test=test):
             return child is not test
+        case ast.For(iter=iterated):
+            return child is not iterated
         case ast.BoolOp(values=[first, *_]):
             return child is not first
         case ast.Compare(ops=[_, _, *_], left=left):
@@ -267,7 +278,9 @@ def _may_skip(above: ast.AST, child: ast.AST) -> bool:
 
 
 def _is_bound_above(script: Script, region: StepRegion, name: str) -> bool:
-    """Whether a loop around the step, or a statement before it in the body of one, binds a name whatever happens."""
+    """Whether what stands around the step, or a statement before it in the body, binds a name whatever happens."""
+    if isinstance(region.around, ast.FunctionDef) and name in _parameters(region.around):
+        return True
     block: ast.AST = region.statements[0]
     while True:
         for each in script.block(block) if isinstance(block, ast.stmt) else ():
@@ -312,7 +325,7 @@ def _refuse_handled(script: Script, region: StepRegion, changed: set[str]) -> No
     """Where the step fails, nobody in this function sees what it had computed or noted by then."""
     handled = [
         each
-        for each in script.ancestors(region.loop)
+        for each in script.ancestors(region.around)
         if isinstance(each, ast.Try | ast.TryStar) or _may_suppress(script, each)
     ]
     if not handled:
@@ -321,7 +334,7 @@ def _refuse_handled(script: Script, region: StepRegion, changed: set[str]) -> No
     first = min(each.lineno for each in handled if isinstance(each, ast.stmt))
     for part in walk_scope(region.scope):
         if isinstance(part, ast.Name) and part.id in changed and part not in inside and part.lineno >= first:
-            if isinstance(part.ctx, ast.Load) and not script.inside(part, region.loop):
+            if isinstance(part.ctx, ast.Load) and not script.inside(part, region.around):
                 raise DeclinedError("what handles an exception reads what the step had computed by then")
 
 
@@ -344,12 +357,26 @@ def _comes_from_outside(script: Script, region: StepRegion, name: ast.Name) -> b
     if isinstance(name.ctx, ast.Store) and not added:
         return False
     found = script.reaching_definitions.before_addition(name) if added else script.definitions(name)
+    if found and all(_inside(script, region, each.node) for each in found) and _is_bound_before(script, region, name):
+        return False
     place = (name.lineno, name.col_offset)
     return not found or any(
         not _inside(script, region, each.node)
         or (getattr(each.node, "end_lineno", 0), getattr(each.node, "end_col_offset", 0)) > place
         for each in found
     )
+
+
+def _is_bound_before(script: Script, region: StepRegion, name: ast.Name) -> bool:
+    """Whether the loop that a name is read in, or a statement of the step above that, binds it whatever happens."""
+    around = [name, *script.ancestors(name)]
+    for child, above in itertools.pairwise(around[: around.index(region.scope) + 1]):
+        if isinstance(above, ast.For) and child in above.body and name.id in _bound_by(above):
+            return True
+        if child in region.statements:
+            before = region.statements[: region.statements.index(child)]
+            return any(isinstance(each, ast.Assign | ast.AnnAssign) and name.id in _bound_by(each) for each in before)
+    return False
 
 
 def _is_read_later(script: Script, region: StepRegion, name: str) -> bool:
@@ -381,15 +408,33 @@ def _in_order(names: Sequence[ast.Name]) -> list[str]:
     return list(dict.fromkeys(each.id for each in names if isinstance(each.ctx, ast.Store)))
 
 
+def _parameters(function: ast.FunctionDef) -> set[str]:
+    return {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+
+
+def _is_the_same_in_all_steps(script: Script, names: Sequence[ast.Name], name: str) -> bool:
+    """Whether what a function is given is no tensor: a model, what it only calls, an object of which it reads more."""
+    for each in names:
+        if each.id == name and not script.values(each).kinds <= _STAYING:
+            parent = script.parent(each)
+            if not (isinstance(parent, ast.Call) and parent.func is each):
+                return False
+    return True
+
+
 def _anchor(script: Script, region: StepRegion, names: set[str]) -> ast.stmt:
-    """The outermost loop of the scope above which the models and the optimizer are there, and stay the same in it; or
-    the first of the statements under a comment that the loop ends."""
+    """The outermost loop of the scope above which the models and the optimizer are there, and stay the same in it, or
+    the first of the statements under a comment that the loop ends; the step itself in a function that loops call."""
     trained = [*region.models, region.optimizer]
     if region.phase is not None:
         trained += [part for part in ast.walk(region.phase) if isinstance(part, ast.Name)]
         outward: list[ast.Global | ast.Nonlocal] = [*script.find(ast.Global), *script.find(ast.Nonlocal)]
         if any(part.id in each.names for each in outward for part in trained if isinstance(part, ast.Name)):
             raise DeclinedError("whether it trains is a variable that other functions see")
+    if isinstance(region.around, ast.FunctionDef):
+        if any(_is_stored(script, each, part) for each in region.statements for part in trained):
+            raise DeclinedError("its model or its optimizer is made in it")
+        return _called_at(region)
     found = None
     for loop in script.loops(region.statements[0]):
         if any(_is_stored(script, loop, each) for each in trained):
@@ -413,7 +458,7 @@ def _anchor(script: Script, region: StepRegion, names: set[str]) -> ast.stmt:
 
 
 def _is_stored(script: Script, statement: ast.stmt, expression: ast.expr) -> bool:
-    """Whether a statement binds what an expression reads."""
+    """Whether a statement, such as a loop, binds what an expression reads."""
     texts = {script.source(part) for part in ast.walk(expression) if isinstance(part, ast.Name | ast.Attribute)}
     return any(
         isinstance(part, ast.Name | ast.Attribute)

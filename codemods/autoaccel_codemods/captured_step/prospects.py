@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, union
@@ -16,6 +16,7 @@ from autoaccel.pytorch.training_steps import TrainingStep
 from autoaccel_codemods.captured_step.problems import DeclinedError
 
 _CAPTURED = frozenset({"torch.optim.SGD", "torch.optim.Adam", "torch.optim.AdamW"})
+_REPLICATED = "torch.nn.parallel.DistributedDataParallel"
 _RATES = "torch.optim.lr_scheduler."
 _PADDING = frozenset({"torch.nn.utils.rnn.pad_sequence", "torch.nn.utils.rnn.pack_sequence"})
 _CREATION = frozenset(f"torch.{name}" for name in ("zeros", "ones", "empty", "full"))
@@ -27,18 +28,26 @@ def refuse_in_vain(script: Script, step: TrainingStep) -> None:
     """Raises `DeclinedError` where no graph would be captured, or none would last."""
     if not backend_settings.may_leave_the_cpu(script):
         raise DeclinedError("nothing in it leaves the CPU, where there is no launch to save")
-    for scope in step.scopes:
-        for call in walk_scope(scope):
-            if not isinstance(call, ast.Call) or any(isinstance(each, ast.If) for each in script.ancestors(call)):
-                continue
-            if (script.qualname(call.func) or "").startswith("torch.distributed."):
-                raise DeclinedError("it trains in several processes, where no graph is captured")
+    beside = (call for scope in step.scopes for call in walk_scope(scope) if isinstance(call, ast.Call))
+    joined = any(_is_joined(script, call, "torch.distributed.") for call in beside)
+    if joined or any(_is_joined(script, call, _REPLICATED) for call in script.find(ast.Call)):
+        raise DeclinedError("it trains in several processes, where no graph is captured")
     for update in step.optimizer_steps:
         if update.optimizer is not None:
             _refuse_optimizer(script, update.optimizer)
-    for loop in script.loops(step.backwards[0].call)[:1]:
-        _refuse_schedule(script, loop)
+    backward = step.backwards[0].call
+    for loop in script.loops(backward)[:1]:
+        _refuse_schedule(script, loop.body)
         _refuse_shapes(script, loop)
+    function = script.function(backward)
+    if isinstance(function, ast.FunctionDef):
+        _refuse_schedule(script, function.body)
+
+
+def _is_joined(script: Script, call: ast.Call, name: str) -> bool:
+    """Whether a call is one of these, and no condition stands around it."""
+    named = (script.qualname(call.func) or "").startswith(name)
+    return named and not any(isinstance(each, ast.If) for each in script.ancestors(call))
 
 
 def _refuse_optimizer(script: Script, optimizer: ast.expr) -> None:
@@ -52,9 +61,9 @@ def _is_of_torch(name: str | None) -> bool:
     return name is not None and name.startswith("torch.optim.")
 
 
-def _refuse_schedule(script: Script, loop: Loop) -> None:
+def _refuse_schedule(script: Script, body: Sequence[ast.stmt]) -> None:
     """A graph holds the learning rate that it was captured with."""
-    for statement in loop.body:
+    for statement in body:
         match statement:
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="step"))):
                 values = script.values(owner)

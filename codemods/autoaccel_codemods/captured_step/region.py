@@ -13,6 +13,7 @@ from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel.pytorch.device_moves import device_move
 from autoaccel.pytorch.gradients import is_backward
 from autoaccel.pytorch.reachable_code import reachable_code
+from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_model, may_run_model
 from autoaccel.pytorch.training_steps import ScopeNode, TrainingStep
 from autoaccel_codemods.captured_step.problems import DeclinedError
@@ -25,6 +26,7 @@ _NO_TENSORS = frozenset({Kind.MODULE, Kind.OPTIMIZER, Kind.SCHEDULER})
 _DEVICE = ast.Name | ast.Attribute | ast.Constant | ast.expr_context
 _FORMS = RESHAPING | {"float", "long", "int", "bool", "half", "double"}
 _CLIPPING = frozenset({"torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"})
+_NAMES = ast.Name | ast.Tuple | ast.expr_context
 _UNMOVABLE = ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.Starred
 
 
@@ -35,7 +37,8 @@ class StepRegion:
 
     statements: Sequence[ast.stmt]
     shown: Sequence[ast.stmt]
-    loop: Loop
+    around: Loop | ast.FunctionDef
+    """What they stand in the body of: a loop, or a function that loops call."""
     scope: ScopeNode
     models: tuple[ast.expr, ...]
     optimizer: ast.expr
@@ -54,10 +57,11 @@ def starts(script: Script, step: TrainingStep) -> list[int]:
     if len(step.backwards) != 1 or len(step.optimizer_steps) != 1:
         raise DeclinedError("the step has several backward passes, or several optimizers")
     backward, update = step.backwards[0], step.optimizer_steps[0]
-    loops = script.loops(backward.call)
-    if not loops or isinstance(loops[0], ast.AsyncFor) or _in_body(script, backward.statement, loops[0]) is None:
-        raise DeclinedError("its backward pass does not stand in the body of a loop itself")
-    block = loops[0].body
+    loop = _loop(script, backward.call)
+    if isinstance(loop, ast.AsyncFor) or _in_body(script, backward.statement, loop) is None:
+        around = f"`{loop.name}`" if isinstance(loop, ast.FunctionDef) else "a loop"
+        raise DeclinedError(f"its backward pass does not stand in the body of {around} itself")
+    block = loop.body
     beside = script.block(update.statement) is script.block(backward.statement)
     if not beside or update.each is not None or update.optimizer is None:
         raise DeclinedError("the optimizer does not step beside the backward pass")
@@ -67,15 +71,27 @@ def starts(script: Script, step: TrainingStep) -> list[int]:
         raise DeclinedError("the optimizer is given a closure")
     if position(update.statement) < position(backward.statement):
         raise DeclinedError("the optimizer steps before the backward pass")
-    return _forwards(script, block, _outermost(script, backward.statement, loops[0]))
+    return _forwards(script, block, _outermost(script, backward.statement, loop))
 
 
-def _outermost(script: Script, statement: ast.stmt, loop: Loop) -> ast.stmt:
+def _loop(script: Script, backward: ast.Call) -> Loop | ast.FunctionDef:
+    """The loop around a step, or the function that a loop calls for each one. Raises `DeclinedError`."""
+    for loop in script.loops(backward):
+        return loop
+    function = script.function(backward)
+    if not isinstance(function, ast.FunctionDef) or runs_once(script, backward):
+        raise DeclinedError("its backward pass stands in no loop")
+    if function.decorator_list:
+        raise DeclinedError(f"`{function.name}` is decorated")
+    return function
+
+
+def _outermost(script: Script, statement: ast.stmt, loop: Loop | ast.FunctionDef) -> ast.stmt:
     """The statement of a loop's own body that another one is part of."""
     return next(each for each in (statement, *script.ancestors(statement)) if each in loop.body)
 
 
-def _in_body(script: Script, statement: ast.stmt, loop: Loop) -> list[ast.expr] | None:
+def _in_body(script: Script, statement: ast.stmt, loop: Loop | ast.FunctionDef) -> list[ast.expr] | None:
     """The tests of a phase, `if train:`, and nothing else, within which a statement stands in a loop's body; None where
     it stands elsewhere."""
     tests: list[ast.expr] = []
@@ -117,7 +133,7 @@ def beginning_at(script: Script, step: TrainingStep, first: int) -> StepRegion:
     """The statements of a step from one of its `starts` on. Raises `DeclinedError`."""
     backward, update = step.backwards[0], step.optimizer_steps[0]
     assert update.optimizer is not None
-    loop = script.loops(backward.call)[0]
+    loop = _loop(script, backward.call)
     block = loop.body
     phase = next(iter(_in_body(script, backward.statement, loop) or ()), None)
     last = block.index(_outermost(script, update.statement, loop))
@@ -162,7 +178,7 @@ def _forms(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr in _FORMS
 
 
-def _moves(script: Script, statements: Sequence[ast.stmt], loop: Loop) -> tuple[ast.Call, ...]:
+def _moves(script: Script, statements: Sequence[ast.stmt], loop: Loop | ast.FunctionDef) -> tuple[ast.Call, ...]:
     """The moves of the loop's batch, where the step sees no more of the batch than that, and does not choose the device
     itself: they may as well be made before it."""
     parts = [part for each in statements for part in ast.walk(each)]
@@ -267,11 +283,14 @@ def _is_upkeep(script: Script, statement: ast.stmt) -> bool:
 
 
 def is_movable(statement: ast.stmt, phase: ast.expr | None = None) -> bool:
-    """Whether a statement computes and binds names, and nothing else; regions of autocast, and the test of the phase,
-    may stand around it."""
+    """Whether a statement computes and binds names, and nothing else; regions of autocast, loops that no statement
+    leaves, and the test of the phase may stand around it."""
     if isinstance(statement, ast.With):
         plain = all(each.optional_vars is None for each in statement.items)
         return plain and all(is_movable(each, phase) for each in statement.body)
+    if isinstance(statement, ast.For):
+        named = all(isinstance(each, _NAMES) for each in ast.walk(statement.target))
+        return named and not statement.orelse and all(is_movable(each) for each in statement.body)
     if isinstance(statement, ast.If):
         same = phase is not None and ast.dump(statement.test) == ast.dump(phase) and not statement.orelse
         return same and all(is_movable(each) for each in statement.body)
@@ -334,6 +353,8 @@ def _unmovable(script: Script, statement: ast.stmt) -> str:
     ]
     if leaves:
         return f"`{type(leaves[0]).__name__.lower()}` in line {leaves[0].lineno} leaves the step"
+    if isinstance(statement, ast.For) and (inner := [each for each in statement.body if not is_movable(each)]):
+        return _unmovable(script, inner[0])
     if isinstance(statement, ast.For | ast.AsyncFor | ast.While):
         return f"the loop in line {statement.lineno} is a part of it"
     parts = [part for part in ast.walk(statement) if isinstance(getattr(part, "ctx", None), ast.Store | ast.Del)]

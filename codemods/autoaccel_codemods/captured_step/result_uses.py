@@ -49,6 +49,10 @@ def _is_value_only(script: Script, read: ast.expr) -> bool:
             return name in ENDING_FUNCTIONS or _takes_indices(script, parent, name.removeprefix("torch."))
         case ast.FormattedValue(format_spec=spec):
             return spec is not None
+        case ast.Return():
+            return _is_value_of_callers(script, read, None)
+        case ast.Tuple(elts=parts) if isinstance(script.parent(parent), ast.Return):
+            return _is_value_of_callers(script, read, parts.index(read))
         case ast.AugAssign(target=target, value=value) if value is read:
             return any(each.name in RUNNING_TOTALS for each in script.values(target))
         case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod()):
@@ -60,6 +64,39 @@ def _is_value_only(script: Script, read: ast.expr) -> bool:
             return all(not isinstance(each, ast.Is | ast.IsNot | ast.In | ast.NotIn) for each in parent.ops)
         case _:
             return False
+
+
+def _is_value_of_callers(script: Script, returned: ast.expr, index: int | None) -> bool:
+    """Whether all who call the function around what it returns, as one of several if so, use it for its value alone."""
+    function = script.function(returned)
+    calls = () if function is None else script.callers(function).all()
+    return bool(calls) and all(_is_value_of_caller(other, call, index) for other, call in calls)
+
+
+def _is_value_of_caller(script: Script, call: ast.Call, index: int | None) -> bool:
+    parent = script.parent(call)
+    match parent:
+        case ast.Expr():
+            return True
+        case ast.Assign(targets=[ast.Name() as bound]) if index is None:
+            return _is_value_wherever_read(script, parent, bound)
+        case ast.Assign(targets=[ast.Tuple(elts=parts)]) if index is not None and index < len(parts):
+            names = [each for each in parts if isinstance(each, ast.Name)]
+            return len(names) == len(parts) and _is_value_wherever_read(script, parent, names[index])
+        case ast.Subscript(slice=ast.Constant(value=int(taken))) if index is not None:
+            return taken != index or _is_value_only(script, parent)
+        case _:
+            return index is None and _is_value_only(script, call)
+
+
+def _is_value_wherever_read(script: Script, made: ast.Assign, bound: ast.Name) -> bool:
+    """Whether reads of a name that a function binds here use it for its value alone."""
+    if script.function(made) is None or any(bound.id in each.names for each in script.find(ast.Global)):
+        return False
+    reads = (each for each in script.find(ast.Name) if each.id == bound.id and isinstance(each.ctx, ast.Load))
+    return all(
+        _is_value_only(script, each) for each in reads if any(known.node is made for known in script.definitions(each))
+    )
 
 
 def _takes_indices(script: Script, call: ast.Call, name: str) -> bool:

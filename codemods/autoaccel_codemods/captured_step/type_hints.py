@@ -64,7 +64,7 @@ def _is_tensor(script: Script, region: StepRegion, name: str) -> bool:
     backward = (part.value for part in parts if isinstance(part, ast.Attribute) and part.attr == "backward")
     if any(isinstance(part, ast.Name) and part.id == name for each in backward for part in ast.walk(each)):
         return True
-    target = region.loop.target if isinstance(region.loop, ast.For) else None
+    target = region.around.target if isinstance(region.around, ast.For) else None
     whole = isinstance(target, ast.Name) and target.id == name
     return not whole and all(_is_used_as_tensor(script, each) for each in names)
 
