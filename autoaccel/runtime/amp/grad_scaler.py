@@ -168,6 +168,12 @@ def grad_scaler(*optimizers: Any) -> Scaler:
     return scaler
 
 
+def is_scaled(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether a scaler of this optimizer scales its gradients now."""
+    known = (scaler for scalers in _scalers.values() for scaler in scalers)
+    return any(scaler.is_enabled() and any(each is optimizer for each in scaler.optimizers()) for scaler in known)
+
+
 def _flat(values: Any) -> Iterator[torch.optim.Optimizer]:
     match values:
         case None:  # an optimizer that this run does without

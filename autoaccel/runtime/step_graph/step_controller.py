@@ -21,6 +21,7 @@ from torch import nn
 
 from .. import devices
 from ..amp import autocast_controller, program_state
+from ..amp.grad_scaler import is_scaled
 from ..backends import backend_setting
 from ..compile import compile_controller
 from ..environment import Decision, note, warn_once
@@ -148,7 +149,8 @@ class StepController:
         for optimizer in self._state.optimizers:
             if not _is_capturable(optimizer):
                 return "but for SGD, an optimizer is captured with its fused kernel only"
-        if any(isinstance(each, torch.amp.GradScaler) and each.is_enabled() for each in variables(function)):
+        scalers = (each for each in variables(function) if isinstance(each, torch.amp.GradScaler))
+        if any(each.is_enabled() for each in scalers) or any(map(is_scaled, self._state.optimizers)):
             return "gradients are scaled"
         homes = {each.device for each in (*self._state.parameters, *tensors)}
         if len(homes) > 1:

@@ -30,6 +30,7 @@ _SILENT = CONTAINERS | frozenset(
     round slice divmod pow callable ValueError TypeError RuntimeError NotImplementedError AssertionError AttributeError
     KeyError IndexError""".split()
 )
+_OF_RUNTIME = ("autocast", "grad_scaler")
 _SILENT_MODULES = ("torch.", "math.", "typing.", "einops.", "functools.", "itertools.", "collections.")
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 _SHARING = ("share_memory", "share_memory_")
@@ -120,7 +121,7 @@ def _call(script: Script, call: ast.Call, *, own: Sequence[ast.stmt]) -> str | N
     text = script.source(call.func)
     qualified = script.qualname(call.func)
     if script.runtime_name(call.func) is not None:
-        return None if script.runtime_name(call.func) == "autocast" else f"calls `{text}`"
+        return None if script.runtime_name(call.func) in _OF_RUNTIME else f"calls `{text}`"
     if is_backward(script, call) or is_optimizer_step(script, call):
         return None if own else f"calls `{text}`"
     if qualified is not None and not script.is_project_name(call.func):

@@ -945,28 +945,40 @@ def test_with_a_scheduler(device: Accelerator) -> None:
     assert not any(script.replayed[60:64])
 
 
+@pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize(("scaled", "replays"), [("", True), ("on", False)])
 def test_a_step_in_mixed_precision(
-    device: Accelerator, monkeypatch: pytest.MonkeyPatch, scaled: str, replays: bool
+    device: Accelerator, monkeypatch: pytest.MonkeyPatch, scaled: str, replays: bool, inside: bool
 ) -> None:
     monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "float32")
     monkeypatch.setenv("AUTOACCEL_GRAD_SCALER", scaled)
     script = Script(device)
 
     def define(model: nn.Module, optimizer: Any, count: Any) -> Step:
-        scaler = accel.grad_scaler(optimizer)
+        known = accel.grad_scaler(optimizer)
 
         def train_step(images: torch.Tensor, labels: torch.Tensor) -> Any:
             count(None)
             optimizer.zero_grad()
             with accel.autocast():
                 loss = nn.functional.cross_entropy(model(images), labels)
+            known.scale(loss).backward()
+            known.step(optimizer)
+            known.update()
+            return loss
+
+        def train_step_of_its_own(images: torch.Tensor, labels: torch.Tensor) -> Any:
+            count(None)
+            optimizer.zero_grad()
+            with accel.autocast():
+                loss = nn.functional.cross_entropy(model(images), labels)
+            scaler = accel.grad_scaler(optimizer)
             scaler.scale(loss).backward()
             scaler.step(optimizer)
             scaler.update()
             return loss
 
-        return train_step
+        return train_step_of_its_own if inside else train_step
 
     script.define = define
     assert script.train(60)[-1] is replays
