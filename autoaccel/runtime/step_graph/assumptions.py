@@ -37,7 +37,7 @@ class Assumptions:
         self._places = _places(self._tensors)
         self._modes = _modes()
         self._hooks = torch.utils.hooks.RemovableHandle.next_id
-        self._size = sum(len(each.state) for each in state.optimizers)
+        self._sizes = _sizes(state)
 
     def broken(self, function: Callable[..., Any]) -> str:
         """What is otherwise now, when this function is to be called; empty if nothing is."""
@@ -55,7 +55,7 @@ class Assumptions:
             self._identities = _Identities(self._mappings)
         if any(len(now) != len(was) or not all(map(_same, now, was)) for now, was in self._lists):
             return "a list has changed"
-        if sum(len(each.state) for each in self._state.optimizers) != self._size:
+        if _sizes(self._state) != self._sizes:
             return "the optimizer has another state"
         if torch.utils.hooks.RemovableHandle.next_id != self._hooks:
             self._hooks = torch.utils.hooks.RemovableHandle.next_id
@@ -134,6 +134,11 @@ def _got(getter: Callable[[Any], tuple[Any, ...]], mapping: Mapping[Any, Any]) -
 def _places(tensors: Sequence[torch.Tensor]) -> tuple[list[int], list[bool]]:
     """Addresses of tensors, and whether they need gradients."""
     return list(map(torch.Tensor.data_ptr, tensors)), list(map(operator.attrgetter("requires_grad"), tensors))
+
+
+def _sizes(state: TrainingState) -> list[int]:
+    """Of how many parameters each optimizer keeps a state."""
+    return [len(each.state) for each in state.optimizers]
 
 
 def hooks(state: TrainingState) -> str:

@@ -2,7 +2,8 @@
 
 A replay reads and writes the memory that the capture did. So arguments are copied to where they were then, results are
 copied out, and gradients stay the tensors that the graph writes to: whoever put others in their place gets the values
-back into those.
+back into those. Where several optimizers step, a backward pass may add to gradients of the step before that are cleared
+only then, as those of a discriminator behind which a generator is trained: the graph finds these where the capture did.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..optim.fused_step import count_versions
-from .training_state import TrainingState
+from .training_state import GRADIENT, TrainingState
 
 _PLAIN: Final = (bool, int, float, complex, str, type(None), torch.dtype, torch.device)
 
@@ -62,11 +63,13 @@ class CapturedGraph:
         self._had_gradient = [each is not None for each in state.gradients()]
         self._gradients: list[torch.Tensor | None] = []
         self._finds_its_own = False  # a step begins with the gradients that the last one left
+        self._added_to: list[tuple[torch.Tensor, torch.Tensor]] = []  # parameters, and what was their gradient then
         self._changed: list[torch.Tensor] = []
 
     def capture(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Capture the function with arguments like these. Whatever it raises, the gradients are as they were."""
         before = self._state.gradients()
+        versions = [None if each is None else each._version for each in before]  # noqa: SLF001
         leaves, structure = pytree.tree_flatten((args, kwargs))
         static = [each.clone() if isinstance(each, torch.Tensor) else each for each in leaves]
         self._static = [each for each in static if isinstance(each, torch.Tensor)]
@@ -81,6 +84,13 @@ class CapturedGraph:
                 result = function(*args, **kwargs)
             self._gradients = self._state.gradients()
             self._finds_its_own = [each is not None for each in self._gradients] == self._had_gradient
+            self._added_to = [
+                (parameter, found)
+                for parameter, found, version, left in zip(
+                    self._state.parameters, before, versions, self._gradients, strict=True
+                )
+                if found is not None and found is not left and found._version != version  # noqa: SLF001
+            ]
             self._changed = [*self._state.parameters, *(each for each in self._gradients if each is not None)]
             self._keep(result)
         finally:
@@ -116,17 +126,20 @@ class CapturedGraph:
 
         A step that does not clear gradients adds to those that it finds.
         """
-        if self._finds_its_own and self._has_its_gradients():
-            return True
-        known = zip(self._state.parameters, self._had_gradient, self._gradients, strict=True)
-        if any((parameter.grad is not None) is not had for parameter, had, _ in known):
-            return False
-        with torch.no_grad():
-            for parameter, gradient in zip(self._state.parameters, self._gradients, strict=True):
-                now = parameter.grad
-                if now is not None and gradient is not None and now is not gradient:
-                    gradient.copy_(now)
-                    parameter.grad = gradient
+        if not (self._finds_its_own and self._has_its_gradients()):
+            known = zip(self._state.parameters, self._had_gradient, self._gradients, strict=True)
+            if any((parameter.grad is not None) is not had for parameter, had, _ in known):
+                return False
+            with torch.no_grad():
+                for parameter, gradient in zip(self._state.parameters, self._gradients, strict=True):
+                    now = parameter.grad
+                    if now is not None and gradient is not None and now is not gradient:
+                        gradient.copy_(now)
+                        parameter.grad = gradient
+        if self._added_to:
+            parameters, found = zip(*self._added_to, strict=True)
+            with torch.no_grad():
+                torch._foreach_copy_(found, list(map(GRADIENT, parameters)))
         return True
 
     def _has_its_gradients(self) -> bool:

@@ -31,7 +31,7 @@ def step(*trained: Any) -> Callable[[_Function], _Function]:
     and change nothing on the host, and its results have no autograd graph.
 
     Args:
-        trained: The models that the step runs, and the optimizer that it steps.
+        trained: The models that the step runs, and the optimizers that it steps: one or several of each.
 
     Returns:
         A decorator. Functions with the same code and the same `trained` share one graph.

@@ -11,7 +11,7 @@ from torch import nn
 
 from .. import devices
 
-_GRADIENT: Final = operator.attrgetter("grad")
+GRADIENT: Final = operator.attrgetter("grad")
 
 
 class TrainingState:
@@ -31,7 +31,7 @@ class TrainingState:
 
     def gradients(self) -> list[torch.Tensor | None]:
         """The gradient of each parameter."""
-        return list(map(_GRADIENT, self.parameters))
+        return list(map(GRADIENT, self.parameters))
 
     def set_gradients(self, gradients: Sequence[torch.Tensor | None]) -> None:
         """Let the parameters have these tensors as gradients."""
