@@ -4,12 +4,14 @@ The host launches some hundred kernels for a step; where they are short, the dev
 all of a step, from the forward pass to the optimizer's update, and replays it by one launch. For that the step has to
 be a function of its batch: its statements are lifted out of the loop as they are, or out of the function that is called
 for each step; loops over time steps or layers may be among them. On a CPU, and with `AUTOACCEL_CUDA_GRAPHS=off`, the
-function is called as it stands. What is printed or noted between the forward pass and
-the update is printed or noted after it.
+function is called as it stands. What is printed or noted between the forward pass and the update is printed or noted
+after it. A step may have several backward passes and optimizers, one below the other, as that of a generator and its
+discriminator has; inputs that it draws in between, `noise = np.random.normal(…)`, are drawn before it, in the same
+order.
 
 Left alone:
-- steps of which a part stands elsewhere, in a branch or in another function: accumulation, several losses or
-  optimizers; but one loop may train and evaluate by a name that it does not change: `if train:`;
+- steps of which a part stands elsewhere, in a branch or in another function: accumulation, a generator that is trained
+  in every fifth step; but one loop may train and evaluate by a name that it does not change: `if train:`;
 - what the host does in a step: reading values, storing, drawing random numbers, copying from or to the device, but
   for copies of the batch, `model(images.to(device))`, which go before the step;
 - models and functions that are not in sight, or that keep what they compute;
@@ -79,6 +81,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     In this order:
         prospects     whether a graph would ever be captured, and last
         region        the statements of the loop's body that are the step
+        prepared_inputs  which of those between them make its inputs, and may as well do so before it
         shown_statements  which statements between them may as well be made after it
         note_methods  which methods keep numbers, and do nothing else
         host_effects  what they, and the functions that they enter, do on the host

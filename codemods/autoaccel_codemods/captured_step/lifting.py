@@ -109,10 +109,10 @@ def edits(script: Script, lifted: Lifted) -> Iterator[Edit]:
 def _function(script: Script, lifted: Lifted, name: str, tensor: str | None) -> str:
     """The text of the function, annotated where the name of the type of tensors is given."""
     region = lifted.region
-    optimizer, phase = script.source(region.optimizer), region.phase
-    if phase is not None and not _is_presence(script, phase, region.optimizer):  # else there is nothing to capture
-        optimizer += f" if {script.source(phase)} else None"
-    decorator = f"@{script.accel}.step({', '.join([*map(script.source, region.models), optimizer])})"
+    optimizers, phase = [*map(script.source, region.optimizers)], region.phase
+    if phase is not None and not _is_presence(script, phase, region.optimizers[0]):  # else there is nothing to capture
+        optimizers[0] += f" if {script.source(phase)} else None"
+    decorator = f"@{script.accel}.step({', '.join([*map(script.source, region.models), *optimizers])})"
     parameters, given = [*lifted.parameters], ""
     changes: dict[ast.expr, str] = {each: _receiver(each).id for each in region.moves}
     if tensor is not None:
@@ -135,11 +135,20 @@ def _body(script: Script, region: StepRegion, changes: Mapping[ast.expr, str]) -
     stays = _staying(script, region, taken)
     if not region.aside:
         first -= taken
-    while region.aside and text[first - 2].lstrip().startswith("#"):  # nothing stays in the place of the first
-        first -= 1
+    if first < _called_at(region).lineno:  # nothing stays in the place of the first
+        while not (above := text[first - 2].strip()) or above.startswith("#"):
+            first -= 1
+        while not text[first - 1].strip():
+            first += 1
+    parted, above = False, ""
     for number, line in enumerate(_dedented(script, first, last, changes), first):
-        if number not in stays:
-            yield f"    {line}" if line.strip() else ""
+        if number in stays:
+            parted = parted or not line.strip()
+            continue
+        if parted and above.strip() and line.strip():  # a paragraph ends where what stays began one
+            yield ""
+        parted, above = False, line
+        yield f"    {line}" if line.strip() else ""
 
 
 def _staying(script: Script, region: StepRegion, taken: int = 0) -> set[int]:
@@ -425,7 +434,7 @@ def _is_the_same_in_all_steps(script: Script, names: Sequence[ast.Name], name: s
 def _anchor(script: Script, region: StepRegion, names: set[str]) -> ast.stmt:
     """The outermost loop of the scope above which the models and the optimizer are there, and stay the same in it, or
     the first of the statements under a comment that the loop ends; the step itself in a function that loops call."""
-    trained = [*region.models, region.optimizer]
+    trained = [*region.models, *region.optimizers]
     if region.phase is not None:
         trained += [part for part in ast.walk(region.phase) if isinstance(part, ast.Name)]
         outward: list[ast.Global | ast.Nonlocal] = [*script.find(ast.Global), *script.find(ast.Nonlocal)]

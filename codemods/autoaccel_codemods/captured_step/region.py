@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import Loop, position, walk_scope
+from autoaccel.dataflow.syntax_index import Loop, is_constant, position, walk_scope
 from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel.pytorch.device_moves import device_move
 from autoaccel.pytorch.gradients import is_backward
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_model, may_run_model
-from autoaccel.pytorch.training_steps import ScopeNode, TrainingStep
+from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep
+from autoaccel_codemods.captured_step.prepared_inputs import is_prepared
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.captured_step.shown_statements import is_shown_later, refuse_changed, variable, variables
 
@@ -32,7 +33,7 @@ _UNMOVABLE = ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.Starred
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepRegion:
-    """Statements of the body of `loop`, which train `models` by `optimizer`; between them nothing but `shown`: what
+    """Statements of the body of `loop`, which train `models` by `optimizers`; between them nothing but `shown`: what
     prints or notes numbers, and may as well do so after the step."""
 
     statements: Sequence[ast.stmt]
@@ -41,10 +42,10 @@ class StepRegion:
     """What they stand in the body of: a loop, or a function that loops call."""
     scope: ScopeNode
     models: tuple[ast.expr, ...]
-    optimizer: ast.expr
+    optimizers: tuple[ast.expr, ...]
     aside: Sequence[ast.stmt]
-    """Moves of the batch that stand between these statements, below `zero_grad`: they stay in the loop, before the
-    step."""
+    """Moves of the batch that stand between these statements, below `zero_grad`, and what draws random inputs on the
+    host: they stay in the loop, before the step."""
     moves: tuple[ast.Call, ...]
     """Copies of the batch to the device, `images.to(device)`: these are made where the step is called."""
     phase: ast.expr | None
@@ -54,24 +55,48 @@ class StepRegion:
 def starts(script: Script, step: TrainingStep) -> list[int]:
     """Where a step may begin in its loop's body: with the first forward pass, or with a later one, since a policy acts
     before it learns. Raises `DeclinedError`."""
-    if len(step.backwards) != 1 or len(step.optimizer_steps) != 1:
-        raise DeclinedError("the step has several backward passes, or several optimizers")
-    backward, update = step.backwards[0], step.optimizer_steps[0]
-    loop = _loop(script, backward.call)
-    if isinstance(loop, ast.AsyncFor) or _in_body(script, backward.statement, loop) is None:
-        around = f"`{loop.name}`" if isinstance(loop, ast.FunctionDef) else "a loop"
-        raise DeclinedError(f"its backward pass does not stand in the body of {around} itself")
+    backwards, updates = _in_order(step)
+    loop = _loop(script, backwards[0].call)
+    around = {*script.ancestors(loop)}
+    for backward in backwards:
+        line = f" in line {backward.call.lineno}" if len(backwards) > 1 else ""
+        branches = (each for each in script.ancestors(backward.statement) if isinstance(each, ast.If))
+        if len(backwards) + len(updates) > 2 and any(each not in around for each in branches):
+            raise DeclinedError(f"its backward pass{line} is not made in every step")
+        tests = None
+        if not isinstance(loop, ast.AsyncFor) and _loop(script, backward.call) is loop:
+            tests = _in_body(script, backward.statement, loop)
+        if tests is None:
+            holder = f"`{loop.name}`" if isinstance(loop, ast.FunctionDef) else "a loop"
+            raise DeclinedError(f"its backward pass{line} does not stand in the body of {holder} itself")
+        if not _is_plain(backward, last=backward is backwards[-1]):
+            raise DeclinedError(f"its backward pass{line} has arguments")
     block = loop.body
-    beside = script.block(update.statement) is script.block(backward.statement)
-    if not beside or update.each is not None or update.optimizer is None:
+    blocks = [script.block(each.statement) for each in backwards]
+    for update in updates:
+        beside = any(script.block(update.statement) is each for each in blocks)
+        if not beside or update.each is not None or update.optimizer is None:
+            raise DeclinedError("the optimizer does not step beside the backward pass")
+        if any(each is not update.receiver for each in (*update.call.args, *update.call.keywords)):
+            raise DeclinedError("the optimizer is given a closure")
+    if not updates:
         raise DeclinedError("the optimizer does not step beside the backward pass")
-    if backward.call.args or backward.call.keywords:
-        raise DeclinedError("its backward pass has arguments")
-    if update.receiver is update.call.func and update.call.args:
-        raise DeclinedError("the optimizer is given a closure")
-    if position(update.statement) < position(backward.statement):
+    if position(updates[0].statement) < position(backwards[0].statement):
         raise DeclinedError("the optimizer steps before the backward pass")
-    return _forwards(script, block, _outermost(script, backward.statement, loop))
+    if position(updates[-1].statement) < position(backwards[-1].statement):
+        raise DeclinedError(f"no optimizer steps after the backward pass in line {backwards[-1].call.lineno}")
+    return _forwards(script, block, _outermost(script, backwards[0].statement, loop))
+
+
+def _in_order(step: TrainingStep) -> tuple[list[Backward], list[OptimizerStep]]:
+    backwards = sorted(step.backwards, key=lambda each: position(each.call))
+    return backwards, sorted(step.optimizer_steps, key=lambda each: position(each.call))
+
+
+def _is_plain(backward: Backward, *, last: bool) -> bool:
+    """Whether a backward pass is one of all gradients; before the last one the autograd graph may be kept for it."""
+    keywords = () if last else ("retain_graph",)
+    return not backward.call.args and all(each.arg in keywords for each in backward.call.keywords)
 
 
 def _loop(script: Script, backward: ast.Call) -> Loop | ast.FunctionDef:
@@ -131,22 +156,20 @@ def sets_grad(script: Script, given: ast.expr, phase: ast.expr | None = None) ->
 
 def beginning_at(script: Script, step: TrainingStep, first: int) -> StepRegion:
     """The statements of a step from one of its `starts` on. Raises `DeclinedError`."""
-    backward, update = step.backwards[0], step.optimizer_steps[0]
-    assert update.optimizer is not None
-    loop = _loop(script, backward.call)
+    backwards, updates = _in_order(step)
+    optimizers = [each.optimizer for each in updates if each.optimizer is not None]
+    loop = _loop(script, backwards[0].call)
     block = loop.body
-    phase = next(iter(_in_body(script, backward.statement, loop) or ()), None)
-    last = block.index(_outermost(script, update.statement, loop))
+    phase = next(iter(_in_body(script, backwards[0].statement, loop) or ()), None)
+    last = block.index(_outermost(script, updates[-1].statement, loop))
     while last + 1 < len(block) and _is_upkeep(script, block[last + 1]):
         last += 1
     cleared = [index for index in range(first) if _clears(block[index], phase)]
-    aside: list[ast.stmt] = []
     if cleared and all(is_movable(each, phase) and not _runs_model(script, each) for each in block[cleared[0] : first]):
-        between = [each for each in block[cleared[0] : first] if not _clears(each, phase)]
-        aside = between if _only_move(script, between) else []
         first = cleared[0]
     computed = {part for each in block[first : last + 1] for part in ast.walk(each) if isinstance(part, ast.stmt)}
     shown = [each for each in block[first : last + 1] if is_shown_later(script, each, computed)]
+    aside = _aside(script, block[first : last + 1], shown, phase)
     statements = [each for each in block[first : last + 1] if each not in shown and each not in aside]
     for each in statements:
         if not is_movable(each, phase) and not _clips_always_or_never(script, each):
@@ -155,16 +178,33 @@ def beginning_at(script: Script, step: TrainingStep, first: int) -> StepRegion:
     models = tuple(_models(script, statements))
     if not models:
         raise DeclinedError("its forward pass is not in sight")
-    scope = script.function(backward.call) or script.tree
+    scope = script.function(backwards[0].call) or script.tree
     refuse_changed(script, statements, shown)
     moves = _moves(script, statements, loop)
-    return StepRegion(statements, shown, loop, scope, models, update.optimizer, aside, moves, phase)
+    trained = tuple({script.source(each): each for each in optimizers}.values())
+    return StepRegion(statements, shown, loop, scope, models, trained, aside, moves, phase)
 
 
-def _only_move(script: Script, statements: Sequence[ast.stmt]) -> bool:
-    """Whether statements move tensors to the device, take them apart or give them another form, and do nothing else:
-    whether gradients are cleared before or after that is the same."""
-    calls = [part for each in statements for part in ast.walk(each) if isinstance(part, ast.Call)]
+def _aside(
+    script: Script, block: Sequence[ast.stmt], shown: Sequence[ast.stmt], phase: ast.expr | None
+) -> list[ast.stmt]:
+    """The statements that may as well be made before those above them, and stay in the loop."""
+    found: list[ast.stmt] = []
+    for index, each in enumerate(block):
+        passed = [other for other in block[:index] if other not in found]
+        bound = variables(each, ast.Store)
+        if each in shown or not passed or any(bound & variables(other, ast.Store) for other in block[index + 1 :]):
+            continue
+        moved = all(_clears(other, phase) for other in passed) and _only_move(script, each)
+        if moved or is_prepared(script, each, passed, found):
+            found.append(each)
+    return found
+
+
+def _only_move(script: Script, statement: ast.stmt) -> bool:
+    """Whether a statement moves tensors to the device, takes them apart or gives them another form, and does nothing
+    else: whether gradients are cleared before or after that is the same."""
+    calls = [part for part in ast.walk(statement) if isinstance(part, ast.Call)]
     moves = [call for call in calls if device_move(script, call) is not None]
     return bool(moves) and all(_is_tensors(script, call) and (call in moves or _forms(call)) for call in calls)
 
@@ -247,7 +287,7 @@ def _may_need_gradients(script: Script, statement: ast.stmt) -> bool:
     model."""
     return any(
         (isinstance(part, ast.Attribute) and part.attr in _NEED_GRADIENTS)
-        or (isinstance(part, ast.keyword) and part.arg == "requires_grad")
+        or (isinstance(part, ast.keyword) and part.arg == "requires_grad" and not is_constant(part.value, False))
         for _, node in reachable_code(script, (statement,))
         for part in ast.walk(node)
     ) or any(isinstance(part, ast.Call) and may_run_model(script, part) for part in ast.walk(statement))

@@ -57,6 +57,8 @@ def _is_value_only(script: Script, read: ast.expr) -> bool:
             return any(each.name in RUNNING_TOTALS for each in script.values(target))
         case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod()):
             return True
+        case ast.BinOp() | ast.UnaryOp(op=ast.USub()):
+            return _is_number_later(script, parent)
         case ast.Tuple():
             around = script.parent(parent)
             return isinstance(around, ast.BinOp) and around.right is parent and _is_text(around.left)
@@ -97,6 +99,25 @@ def _is_value_wherever_read(script: Script, made: ast.Assign, bound: ast.Name) -
     return all(
         _is_value_only(script, each) for each in reads if any(known.node is made for known in script.definitions(each))
     )
+
+
+def _is_number_later(script: Script, computed: ast.expr) -> bool:
+    """Whether what is computed of a result ends in a number, where it stands or by the name that it gets:
+    `loss = (first + second) / 2`."""
+    match script.parent(computed):
+        case ast.Assign(targets=[ast.Name(id=bound)]) as statement:
+            names = (each for each in script.find(ast.Name) if each.id == bound and isinstance(each.ctx, ast.Load))
+            reads = [each for each in names if _may_be(script, each, statement)]
+            return not any(script.inside(each, statement) for each in reads) and all(
+                _is_value_only(script, each) for each in reads
+            )
+        case _:
+            return _is_value_only(script, computed)
+
+
+def _may_be(script: Script, name: ast.Name, statement: ast.stmt) -> bool:
+    found = script.definitions(name)
+    return not found or any(each.node is statement for each in found)
 
 
 def _takes_indices(script: Script, call: ast.Call, name: str) -> bool:

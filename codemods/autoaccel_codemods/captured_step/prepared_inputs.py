@@ -1,0 +1,193 @@
+"""Statements between those of a step that make its inputs: they may as well be made before it.
+
+They are made of sizes, settings and random numbers. NumPy draws on the host, where nothing else of a step draws: the
+order of its numbers stays. Torch's numbers may come from the generator that dropout draws from, and tensors may be what
+a step changes: these pass nothing but what clears, differentiates and updates, or clears alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from autoaccel.analysis.script import Script
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.library_models.numpy_functions import DRAWING_METHODS
+from autoaccel.library_models.tensor_operations import DRAWING
+from autoaccel.library_models.tensor_views import RESHAPING
+from autoaccel.pytorch.integers import integral
+from autoaccel.pytorch.tensor_type_aliases import is_tensor_type
+from autoaccel_codemods.captured_step.shown_statements import noted, variables
+
+_PLAIN: Final = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.NONE, Kind.DEVICE, Kind.DTYPE})
+_SIZED: Final = frozenset({Kind.TENSOR, Kind.BATCH, Kind.ARRAY, Kind.UNKNOWN})
+_OF_NUMBERS: Final = frozenset(
+    {f"torch.{name}" for name in "ones zeros full empty eye arange linspace".split()}
+    | {f"numpy.{name}" for name in "ones zeros full eye arange linspace prod".split()}
+    | {f"numpy.random.{name}" for name in DRAWING_METHODS - {"shuffle"}}
+)
+_CONVERTING: Final = frozenset(
+    {"numpy.array", "torch.tensor", "torch.as_tensor", "torch.from_numpy", "torch.autograd.Variable"}
+)
+_DRAWS_OF_TORCH: Final = frozenset(f"torch.{name}" for name in DRAWING if not name.endswith("_like"))
+_METHODS: Final = RESHAPING | frozenset("to cuda type type_as astype float double long int bool half".split())
+
+
+def is_prepared(script: Script, statement: ast.stmt, passed: Sequence[ast.stmt], made: Sequence[ast.stmt] = ()) -> bool:
+    """Whether a statement makes an input of a step, and may as well do so before those of the step that it passes.
+
+    Args:
+        script: The file of all of these.
+        statement: One between those of a step.
+        passed: Those above it that belong to the step.
+        made: Those above it that are made before the step.
+    """
+    match statement:
+        case ast.Assign(targets=[ast.Name()], value=value) if not isinstance(value, ast.List):  # it may be filled
+            pass
+        case _:
+            return False
+    if any(isinstance(each, ast.Try | ast.TryStar) for each in script.ancestors(statement)):
+        return False  # if one of the others failed, nothing would have been drawn
+    if any(script.function(each) is not script.function(statement) for each in _reads(script, statement)):
+        return False  # one of the others may call that function, and find what was bound in the step before
+    stored, read = variables(statement, ast.Store), variables(statement, ast.Load)
+    for each in passed:
+        changed = variables(each, ast.Store | ast.Del) | noted(each)
+        if not read.isdisjoint(changed) or not stored.isdisjoint(changed | variables(each, ast.Load)):
+            return False
+    return _Inputs(script, passed, made).are(value)
+
+
+def _reads(script: Script, statement: ast.stmt) -> Iterator[ast.Name]:
+    """Where what a statement binds is read."""
+    names = variables(statement, ast.Store)
+    for each in script.find(ast.Name):
+        if each.id in names and isinstance(each.ctx, ast.Load):
+            if any(known.node is statement for known in script.definitions(each)):
+                yield each
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Inputs:
+    """What is made of sizes, settings and random numbers, whether before these statements or after them."""
+
+    script: Script
+    passed: Sequence[ast.stmt]
+    made: Sequence[ast.stmt]
+
+    def are(self, *expressions: ast.expr) -> bool:
+        return all(self._is_one(each) for each in expressions)
+
+    def _are_numbers(self, expressions: Iterable[ast.expr]) -> bool:
+        """Whether what stands where a number is taken, or a shape, is one: that may be a setting, too."""
+        return all(self._is_one(each, may_be_setting=True) for each in expressions)
+
+    def _is_one(self, expression: ast.expr, *, may_be_setting: bool = False) -> bool:
+        match expression:
+            case ast.Constant():
+                return True
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                return all(self._is_one(each, may_be_setting=may_be_setting) for each in parts)
+            case ast.BinOp(left=left, right=right):
+                return all(self._is_one(each, may_be_setting=may_be_setting) for each in (left, right))
+            case ast.UnaryOp(operand=inner) | ast.Starred(value=inner):
+                return self._is_one(inner, may_be_setting=may_be_setting)
+            case ast.Attribute(value=ast.Name() as owner, attr="shape"):
+                return self._has_a_size(owner)
+            case ast.Subscript(value=ast.Attribute(attr="shape") as sizes, slice=index):
+                return self.are(sizes, index)
+            case ast.Call():
+                return self._is_made(expression)
+            case ast.Name(id=name) if self._is_made_before(expression):
+                return not any(name in variables(each, ast.Load) for each in self.passed)
+            case ast.Name() | ast.Attribute():
+                kinds = self.script.values(expression).kinds
+                if (kinds and kinds <= _PLAIN) or integral(self.script, expression):
+                    return True
+                if isinstance(expression, ast.Name) and kinds <= _SIZED and all(map(_clears, self.passed)):
+                    return True
+                return may_be_setting and kinds <= _PLAIN | {Kind.UNKNOWN} and self._is_left_alone(expression)
+            case _:
+                return False
+
+    def _is_made(self, call: ast.Call) -> bool:
+        """Whether a call tells a size, draws, or makes an array or a tensor of such things, and does nothing else."""
+        given = (*call.args, *(each.value for each in call.keywords if each.arg != "requires_grad"))
+        match call.func:
+            case ast.Attribute(value=ast.Name() as tensor, attr="size") if self._has_a_size(tensor):
+                return self.are(*given)
+            case ast.Name(id="len") if not self.script.definitions(call.func):
+                return all(isinstance(each, ast.Name) and self._has_a_size(each) for each in given)
+        if any(each.arg is None or not _without_gradient(each) for each in call.keywords):
+            return False
+        name = self.script.qualname(call.func) or ""
+        if name in _DRAWS_OF_TORCH:
+            return self._are_numbers(given) and all(map(_draws_nothing, self.passed))
+        of_type = is_tensor_type(self.script, call.func)
+        if name in _OF_NUMBERS or (of_type and len(given) > 1):
+            return self._are_numbers(given)
+        if name in _CONVERTING or of_type:
+            return self.are(*given[:1]) and self._are_numbers(given[1:])
+        match call.func:
+            case ast.Attribute(value=ast.Call() | ast.Name() as made, attr="fill_"):
+                return self.are(made, *given)
+            case ast.Attribute(value=ast.Call() | ast.Name() as made, attr=attribute) if not name:
+                told = [each for each in given if not is_tensor_type(self.script, each)]
+                return attribute in _METHODS and self.are(made) and self._are_numbers(told)
+            case _:
+                return False
+
+    def _is_made_before(self, name: ast.Name) -> bool:
+        found = self.script.definitions(name)
+        return bool(found) and all(each.node in self.made for each in found)
+
+    def _has_a_size(self, name: ast.Name) -> bool:
+        return self.script.values(name).kinds <= _SIZED
+
+    def _is_left_alone(self, expression: ast.Name | ast.Attribute) -> bool:
+        """Whether the statements that are passed leave a setting of which nothing is known alone: `opt.latent_dim`."""
+        match expression:
+            case ast.Name(id=name):
+                return not any(name in variables(each, ast.Load) for each in self.passed)
+            case ast.Attribute(value=ast.Name(id=owner) as root, attr=name):
+                if owner == "self" or not self.script.values(root).kinds <= {Kind.UNKNOWN, Kind.OBJECT}:
+                    return False
+                return not any(
+                    f".{name}" in variables(each, ast.Load) or self._hands_out(owner, each) for each in self.passed
+                )
+            case _:
+                return False
+
+    def _hands_out(self, owner: str, statement: ast.stmt) -> bool:
+        """Whether a statement does more with a name than read an attribute of it."""
+        names = (part for part in ast.walk(statement) if isinstance(part, ast.Name) and part.id == owner)
+        parents = map(self.script.parent, names)
+        return any(not isinstance(each, ast.Attribute) or self.script.call_of(each) is not None for each in parents)
+
+
+def _without_gradient(keyword: ast.keyword) -> bool:
+    match keyword:
+        case ast.keyword(arg="requires_grad" | "volatile", value=value):
+            return isinstance(value, ast.Constant) and value.value is False
+        case _:
+            return True
+
+
+def _clears(statement: ast.stmt) -> bool:
+    return _does(statement, "zero_grad")
+
+
+def _draws_nothing(statement: ast.stmt) -> bool:
+    return _does(statement, "zero_grad", "backward", "step")
+
+
+def _does(statement: ast.stmt, *methods: str) -> bool:
+    """Whether a statement does no more than to call one of these methods: `optimizer.zero_grad()`."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute(), attr=name))):
+            return name in methods
+        case _:
+            return False
