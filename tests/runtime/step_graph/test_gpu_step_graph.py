@@ -103,3 +103,52 @@ def test_what_cannot_be_captured_runs_on(told: list[str]) -> None:
 
     assert len(train(accel.step(model, optimizer)(train_step), 50)) == 50
     assert told[-1] == "False: it reads values on the host"
+
+
+def adversaries(device: str) -> tuple[nn.Module, nn.Module, torch.optim.Optimizer, torch.optim.Optimizer]:
+    torch.manual_seed(0)
+    generator = nn.Sequential(nn.Linear(8, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 16)).to(device)
+    discriminator = nn.Sequential(nn.Linear(16, 64), nn.LeakyReLU(0.2), nn.Dropout(0.1), nn.Linear(64, 1)).to(device)
+    g_optimizer = torch.optim.Adam(generator.parameters(), lr=1e-3, fused=True)
+    return generator, discriminator, g_optimizer, torch.optim.SGD(discriminator.parameters(), lr=1e-2, momentum=0.9)
+
+
+def train_adversaries(
+    trained: tuple[Any, ...], wrap: Callable[[Any], Any], device: str
+) -> tuple[list[float], list[torch.Tensor]]:
+    """Losses, and all that was trained. The discriminator's gradients are read where the generator's pass left them."""
+    generator, discriminator, g_optimizer, d_optimizer = trained
+
+    def train_step(images: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        g_optimizer.zero_grad()
+        made = generator(torch.randn(len(images), 8, device=device))
+        g_loss = nn.functional.softplus(-discriminator(made)).mean()
+        g_loss.backward()  # type: ignore[no-untyped-call]
+        g_optimizer.step()
+        norm = nn.utils.clip_grad_norm_(discriminator.parameters(), 1.0)
+        d_optimizer.zero_grad()
+        real, false = discriminator(images), discriminator(made.detach())
+        d_loss = nn.functional.softplus(-real).mean() + nn.functional.softplus(false).mean() + 0.01 * norm
+        d_loss.backward()
+        d_optimizer.step()
+        return g_loss, d_loss
+
+    step = wrap(train_step)
+    torch.manual_seed(1)
+    losses: list[float] = []
+    for number in range(300):
+        batch = torch.randn(64, 16, generator=torch.Generator().manual_seed(number)).to(device)
+        g_loss, d_loss = step(batch)
+        losses += [g_loss.item(), d_loss.item()]
+        _ = [torch.full((64 * each,), 1e9, device=device) for each in range(1, 18)]  # takes what was freed
+    states = [each for model in (generator, discriminator) for each in model.state_dict().values()]
+    return losses, states
+
+
+def test_several_optimizers(told: list[str]) -> None:
+    plain = train_adversaries(adversaries("cuda"), lambda step: step, "cuda")
+    trained = adversaries("cuda")
+    losses, states = train_adversaries(trained, accel.step(*trained), "cuda")
+    assert losses == plain[0]
+    assert all(map(torch.equal, states, plain[1]))
+    assert told[-1].startswith("a graph")
