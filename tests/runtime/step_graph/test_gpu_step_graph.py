@@ -129,7 +129,7 @@ def train_adversaries(
         d_optimizer.zero_grad()
         real, false = discriminator(images), discriminator(made.detach())
         d_loss = nn.functional.softplus(-real).mean() + nn.functional.softplus(false).mean() + 0.01 * norm
-        d_loss.backward()
+        d_loss.backward()  # type: ignore[no-untyped-call]
         d_optimizer.step()
         return g_loss, d_loss
 
