@@ -24,9 +24,14 @@ def names_cuda(script: Script) -> bool:
 def may_leave_the_cpu(script: Script) -> bool:
     """Whether a script, or one that may share its objects, says anything of devices."""
     try:
-        return any(_DEVICE.search(text) for text in (script.text, *script.project.related_texts(script)))
+        return not stays_on_the_cpu(script)
     except Incomplete:
         return True
+
+
+def stays_on_the_cpu(script: Script) -> bool:
+    """Whether a script, and each that may share its objects, says nothing of devices. Raises `Incomplete`."""
+    return not _DEVICE.search(script.text) and not any(map(_DEVICE.search, script.project.related_texts(script)))
 
 
 def mention(script: Script, words: re.Pattern[str]) -> str | None:

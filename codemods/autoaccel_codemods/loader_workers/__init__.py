@@ -14,6 +14,7 @@ No workers, but pinned memory: samples that are only indexed in memory, which wo
 
 Left alone:
 - samples or collation on a device;
+- programs that train, and say nothing of devices: workers would take CPU time from the training itself;
 - scripts that capture CUDA graphs themselves: page-locked memory may not be asked for meanwhile;
 - streams (`IterableDataset`): every worker would repeat all of it, or make other batches of its part;
   `iterable-shards` (AA204) divides plain ones;

@@ -11,7 +11,7 @@ from autoaccel.analysis import Script
 from autoaccel.analysis.classes import external_lineage
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.edits import AddArguments, Code, Edit, Replace
-from autoaccel.pytorch import cuda_graphs, datasets
+from autoaccel.pytorch import backend_settings, cuda_graphs, datasets
 from autoaccel.pytorch.execution_order import runs_within
 from autoaccel.pytorch.loader_calls import (
     Iteration,
@@ -24,6 +24,7 @@ from autoaccel.pytorch.loader_calls import (
 )
 from autoaccel.pytorch.loader_changes import loader_state
 from autoaccel.pytorch.loader_loops import transfers
+from autoaccel.pytorch.training_steps import training_steps
 from autoaccel_codemods.loader_workers import handled_errors
 
 _TUNED = ("timeout", "multiprocessing_context", "prefetch_factor")
@@ -161,7 +162,17 @@ def no_workers(
     if handled_errors.handles_errors(script, made, draws):
         return f"no workers: {handled_errors.REASON}"
     reason = loader_state(script, made).problem(draws, in_workers=True)
+    if reason is None and _trains_on_cpu(script):
+        reason = "it trains on the CPU, whose time they would take from the training itself"
     return f"no workers: {reason}" if reason is not None else None
+
+
+def _trains_on_cpu(script: Script) -> bool:
+    """Whether a program trains, and surely nothing in it leaves the CPU."""
+    if not backend_settings.stays_on_the_cpu(script):
+        return False
+    files = script.project.related(script)
+    return any(training_steps(each) for each in files) and not any(each.frameworks for each in files)
 
 
 def _unsafe(source: Value, *, sharded: bool) -> str | None:
