@@ -11,5 +11,6 @@ Tables:
     autocast_operations  what autocast does with each operation, generated from torch
     in_place_operations  what functions and layers write to
     frameworks           frameworks that run the training, and where they are told how to
+    runtime_trials       how many steps the runtime needs to decide
     graph_operations     what libraries do with a graph of autograd
 """

@@ -10,6 +10,7 @@ Training:
     execution_order      when code runs: within the body of a loop, or after a call
     reachable_code       which code some code may run
     implicit_calls       what runs without being called by its name: properties, operators, decorators, hooks
+    model_size           how many parameters a model has, where literals tell
     module_containers    the elements of containers of modules
     mentions_in_reach    whether a program uses something of a library
     data_parallel        models that DataParallel copies to every device
@@ -60,7 +61,7 @@ Tensors:
     whole_number_casts   casts of decimals that a device may do differently
     tensor_type_aliases  `Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor`
     arrays               fresh NumPy arrays, lists of nothing but arrays
-    integers             expressions that surely are whole numbers
+    integers             expressions that surely are whole numbers, and how great these may be
     monkeypatching       functions of libraries that are replaced
     introspection        who asks for the class of an object, or looks a name up while the program runs
 """

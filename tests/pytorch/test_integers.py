@@ -1,4 +1,4 @@
-"""Which expressions surely are whole numbers: what is not known to be one is none."""
+"""Which expressions surely are whole numbers: what is not known to be one is none; and how great these may be."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from autoaccel.analysis import load
-from autoaccel.pytorch.integers import integral
+from autoaccel.pytorch.integers import at_most, integral
 
 # By case: a script; whether the argument of its last `seen(…)` surely is a whole number.
 CASES = {
@@ -77,3 +77,51 @@ def test_integral(case: str) -> None:
     script = load(text + "\n")
     seen = [each for each in script.find(ast.Call) if script.source(each.func) == "seen"]
     assert integral(script, seen[-1].args[0]) is expected
+
+
+# By case: a script; the greatest number that the argument of its last `seen(…)` may be.
+AT_MOST: dict[str, tuple[str, int | None]] = {
+    "a literal": ("seen(12)", 12),
+    "a truth value": ("seen(True)", None),
+    "a negative literal": ("seen(-3)", None),
+    "a product of names": ("n, m = 3, 4\nseen(n * m + 1)", 13),
+    "a difference": ("n = 10\nseen(n - 4)", 10),
+    "a difference from something unknown": ("seen(x - 4)", None),
+    "a quotient": ("seen(10 // 3)", 10),
+    "by something unknown": ("seen(10 // x)", None),
+    "from the command line": ("import sys\nseen(int(sys.argv[1]))", None),
+    "bound twice": ("n = 3\nif t:\n    n = 4\nseen(n)", None),
+    "counted on": ("n = 3\nfor _ in x:\n    n += 1\nseen(n)", None),
+    "of a loop": ("for n in range(3):\n    seen(n)", None),
+    "itself": ("n = n + 1\nseen(n)", None),
+    "an attribute": ("seen(args.n)", None),
+    "a list": ("seen(len([1, 2, 3]))", 3),
+    "a list of others": ("seen(len([1, *x]))", None),
+    "a list that grows": ("a = [1, 2]\na.append(3)\nseen(len(a))", None),
+    "a list that is written to": ("a = [1, 2]\na[:] = x\nseen(len(a))", None),
+    "a mapping": ("seen(len({'a': 1, 'b': 2}))", 2),
+    "a mapping of others": ("seen(len({'a': 1, **x}))", None),
+    "words": ("text = 'to be or not to be'\nseen(len(set(text.split())))", 6),
+    "words of several lines": ("lines = ['to be', 'or not']\nseen(len(' '.join(lines).split()))", 4),
+    "words of lines that come later": (
+        "lines = ['to be']\nlines.append(read())\nseen(len(' '.join(lines).split()))",
+        None,
+    ),
+    "words of a file": ("seen(len(open('a').read().split()))", None),
+    "characters": ("seen(len('abc'))", 3),
+    "numbered words": (
+        "words = list(set('to be or'.split()))\ntable = {w: i for i, w in enumerate(words)}\nseen(len(table))",
+        3,
+    ),
+    "pairs": ("seen(len([a + b for a in 'abc' for b in 'abc']))", None),
+    "a range": ("n = 7\nseen(len([i for i in range(n)]))", 7),
+    "a `len` of their own": ("def len(x):\n    return 5000\nseen(len([1]))", None),
+    "a parameter": ("def f(n):\n    seen(n)\nf(3)", None),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), AT_MOST.values(), ids=AT_MOST.keys())
+def test_at_most(text: str, expected: int | None) -> None:
+    script = load(text)
+    call = [each for each in ast.walk(script.tree) if isinstance(each, ast.Call) and script.source(each.func) == "seen"]
+    assert at_most(script, call[-1].args[0]) == expected

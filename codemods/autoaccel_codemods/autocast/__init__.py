@@ -20,6 +20,8 @@ Left alone:
 - code that low precision breaks: operations that have no kernels for it on the CPU or on CUDA, such as linear algebra,
   products in place, writing by index, custom autograd functions, averages kept by hand, angles by `acos`;
 - steps whose forward or optimizer is not in sight, and a step that is made a single time;
+- where literal numbers show that nothing can be gained: models of at most 2,000 parameters, runs of fewer steps than
+  it takes to find out;
 - what a framework trains (Lightning, Transformers, Accelerate, fastai, Ignite, Composer, DeepSpeed, Keras): `lint -v`
   says which setting does there what rules would.
 
@@ -53,6 +55,7 @@ from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.autocast import (
     blockers,
     gradient_scaling,
+    literal_gain,
     low_precision_flow,
     regions,
     step_problems,
@@ -105,6 +108,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         [tensor_content]        what values hold, joined and mixed
         [operation_content]     what operations of torch give
         [gradient_uses]         names of which gradients surely are taken
+        literal_gain            whether it could be faster at all, to go by the literal numbers of the file
         step_edits              the edits that all of this comes to
         skip_reasons            every reason for which code is left in float32, in the words of the report
 
@@ -121,6 +125,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
                 placed, scaled, problem = _planned(script, step, narrow=False)
             if any(opens_region(script, each) for each in placed.statements(script)):
                 continue  # in a function that only what is kept leads to
+            problem = problem or literal_gain.in_vain(script, step, placed)
         if problem is not None:
             yield RULE.skip(*problem)
             continue
@@ -162,6 +167,9 @@ def _evaluation_only(script: Script) -> Iterator[Finding | Skipped]:
         )
         if problems:
             yield RULE.skip(*problems[0])
+            continue
+        if (reason := literal_gain.small(script, [each.call], code)) is not None:
+            yield RULE.skip(each.call, reason)
             continue
         float16 = not unsafe_operations.needs_range(code) and backend_settings.may_leave_the_cpu(script)
         header, naming = region_header(script, each.statement, float16=float16)

@@ -114,3 +114,8 @@ MODEL_OUTSIDE: Final = "a model runs outside of the region on values in another 
 SAVED: Final = "it is saved in another precision"
 ONE_PRECISION_BUFFER: Final = "{name} needs one precision for buffer and source"
 RETURNED: Final = "it is returned to code that is not seen"
+
+# -- What the runtime would leave in float32 (`literal_gain`)
+
+FEW_STEPS: Final = "it makes {steps} steps, too few to find out whether low precision pays"
+SMALL_MODEL: Final = "what it runs has {count:,} parameters, too few for low precision to pay"

@@ -17,7 +17,9 @@ Left alone:
   call cached functions (`functools.lru_cache`), which compiled code would run at every call;
 - models under `DataParallel`, exported, scripted or shared models, and those that the script captures in CUDA graphs;
 - scripts that compile by themselves;
-- detection models, copies that are only sampled from, models that make a single step.
+- detection models, copies that are only sampled from, models that make a single step;
+- where literal numbers show that the runtime would never compile: models of at most 2,000 parameters on the CPU, runs
+  of fewer steps than it takes to time them, to compile, and to compare.
 
 Before:
     model = Net().to(device)
@@ -39,6 +41,7 @@ from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.data_parallel import replicated
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.compile.blockers import of_file, of_model
+from autoaccel_codemods.compile.literal_cost import in_vain
 from autoaccel_codemods.compile.pure_functions import pure_functions
 from autoaccel_codemods.compile.second_derivatives import differentiated_again, is_among
 from autoaccel_codemods.compile.step_count import steps_of_run
@@ -77,6 +80,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         second_derivatives  which models have a backward pass that is differentiated
         small_modules       what has nothing to fuse
         unused_submodules   parts that would get gradients of zeros
+        literal_cost        whether the runtime would ever compile it, to go by the literal numbers of the file
         step_count          how many steps the run makes, where the code shows it: `steps=`
     """
     models, functions = trained_models(script), list(pure_functions(script))
@@ -90,7 +94,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         return
     compiled = {script.source(call.args[0]) for call in script.runtime_calls("compile") if len(call.args) == 1}
     fresh = [model for model in models if script.source(model.target) not in compiled]
-    for model, reason in judged(script, fresh, whole):
+    for model, problem in judged(script, fresh, whole):
+        reason = problem or in_vain(script, model)
         if reason is not None:
             yield RULE.skip(model.made, f"`{script.source(model.target)}`: {reason}")
         else:

@@ -23,6 +23,7 @@ from autoaccel.dataflow.syntax_index import Function
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.device_expressions import precedes
 from autoaccel.pytorch.evaluation_passes import is_main_guard
+from autoaccel.pytorch.integers import at_most
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.training_steps import TrainingStep, training_steps
@@ -51,14 +52,30 @@ class _Factor:
 
 def steps_of_run(script: Script, model: TrainedModel, at: ast.stmt) -> str | None:
     """The number of optimizer steps that train a model, as an expression for right after `at`; None if unknown."""
-    step = _training_step(script, model)
+    step = training_step(script, model)
     if step is None or script.loops(at):
         return None
     found = {_product(script, each.call, at) for each in step.optimizer_steps}
     return found.pop() if len(found) == 1 else None
 
 
-def _training_step(script: Script, model: TrainedModel) -> TrainingStep | None:
+def times_run(script: Script, call: ast.Call) -> int | None:
+    """How often a run makes a call, or how often at most, where literal numbers say so."""
+    factors = _turns(script, call, None)
+    if factors is None:
+        return None
+    known = [each.number if each.name is None else _literal(script, each) for each in factors]
+    numbers = [each for each in known if each is not None]
+    return math.prod(numbers) if len(numbers) == len(known) else None
+
+
+def _literal(script: Script, factor: _Factor) -> int | None:
+    named = factor.name is not None and not factor.attributes and not factor.is_length
+    return at_most(script, factor.name) if named and factor.name is not None else None
+
+
+def training_step(script: Script, model: TrainedModel) -> TrainingStep | None:
+    """The one training step of a file that runs a model."""
     made = {value.node for value in model.values}
     steps = [
         step
