@@ -11,6 +11,7 @@ Left alone:
 - scripts that choose: `set_float32_matmul_precision`, `allow_tf32`, `fp32_precision`, deterministic algorithms;
 - linear algebra, double precision, gradients that are differentiated again (`create_graph`, `torch.func`), closures:
   what such programs compute needs its digits;
+- models of at most 2,000 parameters;
 - networks of convolutions alone, training in several processes, and training that a framework runs.
 
 Before:
@@ -26,16 +27,18 @@ After:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from autoaccel.analysis import Script
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.edits import Finding, Skipped, Tier
 from autoaccel.pytorch import backend_settings, cuda_graphs
-from autoaccel.pytorch.training_steps import training_steps
+from autoaccel.pytorch.reachable_code import reachable_code
+from autoaccel.pytorch.training_steps import TrainingStep, training_steps
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods import autocast
+from autoaccel_codemods.autocast import literal_gain
 
 RULE = Rule(
     code="AA303",
@@ -76,7 +79,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     sites = [*(each.call for each in steps[0].backwards), *(each.call for each in steps[0].optimizer_steps)]
     at = min(sites, key=position)
     try:
-        reason = _problem(script)
+        reason = _problem(script) or _in_vain(script, steps)
     except Incomplete as incomplete:
         reason = str(incomplete)
     if reason is not None:
@@ -84,6 +87,15 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         return
     edits = backend_settings.call_after_imports(script, "matmul_precision")
     yield RULE.finding(at, "float32 products do not use TensorFloat-32", *edits)
+
+
+def _in_vain(script: Script, steps: Sequence[TrainingStep]) -> str | None:
+    """Why no step gains by it, as the literal numbers of the file show."""
+    reasons = [
+        literal_gain.small(script, step.forwards, reachable_code(script, step.scopes, building=False))
+        for step in steps
+    ]
+    return None if None in reasons else reasons[0]
 
 
 def _problem(script: Script) -> str | None:
