@@ -92,8 +92,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 def _in_vain(script: Script, steps: Sequence[TrainingStep]) -> str | None:
     """Why no step gains by it, as the literal numbers of the file show."""
     reasons = [
-        literal_gain.small(script, step.forwards, reachable_code(script, step.scopes, building=False))
-        for step in steps
+        literal_gain.small(script, step.forwards, reachable_code(script, step.scopes, building=False)) for step in steps
     ]
     return None if None in reasons else reasons[0]
 

@@ -33,6 +33,7 @@ Left alone:
 - code that asks whether gradients are on, or looks at what autograd has recorded;
 - evaluations that share autocast's cache of weights with training (before torch 2.11 a cast that was made without
   gradients is used again with them);
+- a single forward pass whose result is detached at once: its graph is gone with the line;
 - modules that only try themselves out, tools over graphs (`torch.fx`), models that are handed to a timer.
 
 Before:
@@ -71,6 +72,7 @@ from autoaccel.edits import (
     WrapStatements,
 )
 from autoaccel.pytorch.evaluation_passes import OWN_GRADIENTS, EvaluationPass, evaluations, evaluations_with_backward
+from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.no_grad_eval.display_only_forwards import display_only_forwards
 from autoaccel_codemods.no_grad_eval.grad_mode_seen import (
@@ -115,6 +117,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             found = _within(found)
         spelling, imports = script.spell("torch.no_grad")
         problem = problem or _leak(script, found) or _mode_seen(script, found) or _shadowed(script, found, spelling)
+        problem = problem or _detached(script, found)
         if problem is not None:
             yield RULE.skip(found.node, problem)
             continue
@@ -218,6 +221,15 @@ def _leak(script: Script, found: EvaluationPass) -> str | None:
     """A `with` block in a generator stays open while its consumer runs; the decorator does not."""
     if found.function is None and any(isinstance(part, ast.Yield | ast.YieldFrom) for part in _parts(script, found)):
         return "no_grad would leak to whoever consumes this generator"
+    return None
+
+
+def _detached(script: Script, found: EvaluationPass) -> str | None:
+    """Why statements gain nothing: their graphs are gone before the next one, and there is no next time."""
+    readers = [script.parent(each) for each in found.forwards]
+    at_once = all(isinstance(each, ast.Attribute) and each.attr in ("detach", "data") for each in readers)
+    if found.function is None and at_once and all(runs_once(script, each) for each in found.forwards):
+        return "its result is detached at once, and it runs only once"
     return None
 
 
