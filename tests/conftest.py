@@ -56,6 +56,17 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.fixture
+def whatever_it_gains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models are converted, compiled, and so on, however small they are: for tests that train what is rewritten."""
+    from autoaccel_codemods import compile as compiling
+    from autoaccel_codemods.autocast import literal_gain
+
+    monkeypatch.setattr(literal_gain, "in_vain", lambda *_: None)
+    monkeypatch.setattr(literal_gain, "small", lambda *_: None)
+    monkeypatch.setattr(compiling, "in_vain", lambda *_: None)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _frozen() -> Iterator[None]:
     yield

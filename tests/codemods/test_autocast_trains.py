@@ -21,6 +21,8 @@ from autoaccel import runtime  # noqa: E402
 from autoaccel.rewriting import engine  # noqa: E402
 from autoaccel_codemods import autocast  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("whatever_it_gains")
+
 HEAD = """
 import torch
 import torch.nn as nn

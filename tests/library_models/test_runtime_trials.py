@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoaccel.library_models.runtime_trials import STEPS_TO_COMPILE, STEPS_TO_LOWER
+from autoaccel.runtime.amp import autocast_controller
 from autoaccel.runtime.compile import compile_controller
 from autoaccel.runtime.trial.ab_trial import ABTrial, TrialPolicy, TrialState
 
@@ -37,11 +38,11 @@ STEPS = [1e-4, 1e-2, 0.2, 1.0, 60.0]
 
 @pytest.mark.parametrize("seconds", STEPS)
 def test_no_trial_of_low_precision_is_shorter(seconds: float) -> None:
-    assert steps_to_adopt(TrialPolicy(), seconds) >= STEPS_TO_LOWER
+    assert steps_to_adopt(autocast_controller.POLICY, seconds) >= STEPS_TO_LOWER
 
 
 def test_long_steps_take_so_many() -> None:
-    assert steps_to_adopt(TrialPolicy(), max(STEPS)) == STEPS_TO_LOWER
+    assert steps_to_adopt(autocast_controller.POLICY, max(STEPS)) == STEPS_TO_LOWER
 
 
 def test_compiling_begins_after_some_and_is_compared() -> None:

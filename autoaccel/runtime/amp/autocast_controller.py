@@ -41,6 +41,8 @@ _GONE: Final = 8  # steps without the region that iterations begin at, after whi
 _UNSEEN: Final = 200  # the same in calls, where no scaler tells of steps
 _FIRST_SCAN: Final = 2.0  # seconds of a run that pay for a look at all living tensors; four times as many for the next
 
+POLICY: Final = TrialPolicy(evidence=0.25)
+
 _Site = tuple[int, int]
 
 
@@ -241,7 +243,7 @@ class AutocastController:
         trial = phase.trial
         worth = trial.state is TrialState.ADOPTED
         self._decide(phase, worth, _speedup(worth, trial.ratio, trial.measured) or trial.why)
-        if trial.ratio is not None:
+        if trial.ratio is not None and trial.has_evidence:
             decision = {"low": worth, "ratio": round(trial.ratio, 3), "steps": trial.measured}
             decision_cache.keep("amp", decision, *self._facts(phase))
 
@@ -373,7 +375,7 @@ def settled() -> bool:
 
 def new_trial(place: torch.device) -> ABTrial:
     """A trial of low precision on a device."""
-    return ABTrial(clock_of(place), TrialPolicy())
+    return ABTrial(clock_of(place), POLICY)
 
 
 def _speedup(worth: bool, ratio: float | None, steps: int) -> str:

@@ -52,6 +52,8 @@ class TrialPolicy:
         iterations: See `seconds`.
         fewest: See `seconds`.
         counted: Iterations of the candidate needed at least, and at most.
+        evidence: Seconds of the candidate, beyond those iterations, before it is taken, where `counted` allows for
+            them: where iterations are short, a few of them say more of what else the machine does at that moment.
         burst: Iterations of the candidate in a row; the first of them is never counted.
         most: Iterations after which it is given up, if they took more than `60 * seconds`.
     """
@@ -62,6 +64,7 @@ class TrialPolicy:
     iterations: int = 32
     fewest: int = 8
     counted: tuple[int, int] = (5, 40)
+    evidence: float = 0.0
     burst: int = 3
     most: int = 2000
 
@@ -100,6 +103,7 @@ class ABTrial:
         self._excess: list[float] = []  # of each iteration that trying may have made longer, over the typical one
         self._longest = 0.0  # baseline iteration
         self._gains: list[float] = []  # logarithms of baseline time / candidate time
+        self._measured_seconds = 0.0  # of the candidate's iterations among these
         self._calls = 1  # that make an iteration
         self._calls_left = 0  # of this iteration, still to come
         self._on_candidate = False
@@ -168,6 +172,11 @@ class ABTrial:
         """How many iterations of the candidate were measured."""
         return len(self._gains)
 
+    @property
+    def has_evidence(self) -> bool:
+        """Whether the candidate was measured for so long that later runs may rely on it."""
+        return self._measured_seconds >= self._policy.evidence or len(self._gains) >= self._policy.counted[1]
+
     # ------------------------------------------------------------ durations that have become known
 
     def _catch_up(self) -> None:
@@ -192,6 +201,7 @@ class ABTrial:
         if iteration.candidate:
             if like:
                 self._gains.append(math.log(like / seconds))
+                self._measured_seconds += seconds
                 self._judge()
             return
         if like:
@@ -223,7 +233,7 @@ class ABTrial:
         wanted = math.log(self._policy.gain)
         # a burst is held against the same baseline iterations: of two gains only one is a new measurement
         clear = max(math.sqrt(2) * margin, 2 * _bimodal_uncertainty(self._gains))
-        if count >= least and middle >= wanted and middle > clear:
+        if count >= least and self.has_evidence and middle >= wanted and middle > clear:
             self._decide(TrialState.ADOPTED, "faster")
         elif count >= 2 and middle + margin < wanted:
             self._decide(TrialState.REJECTED, "slower" if middle < 0 else "hardly faster")

@@ -38,6 +38,7 @@ class Scripted:
         self.ratio: float | None = 2.0 if end is TrialState.ADOPTED else 0.5
         self.measured = 0
         self.why = "scripted"
+        self.has_evidence = True
 
     @property
     def decided(self) -> bool:
@@ -589,6 +590,24 @@ def test_the_second_run_starts_as_the_first_one_ended(
     assert lines[2].endswith(f": {said} (bfloat16 {ratio} as fast as float32 over 0 steps, in an earlier run)")
     assert "test_autocast_controller.py:" in lines[0]
     assert len(lines) == 3
+
+
+def test_what_was_decided_on_little_is_asked_again(
+    script: Script, memory: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trials = script([USUAL], TrialState.REJECTED)
+
+    def train() -> int:
+        forget(monkeypatch)
+        stepper = Stepper()
+        for _ in range(6):
+            with accel.autocast("cpu"):
+                trials[-1].has_evidence = False
+            stepper.step()
+        return trials[-1].begun
+
+    assert train() > 0
+    assert train() > 0
 
 
 @AGREEING

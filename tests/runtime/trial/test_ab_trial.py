@@ -113,6 +113,23 @@ SCENES: dict[str, Callable[[float], Laps]] = {
 }
 
 
+@pytest.mark.parametrize(("lap", "measured"), [(0.02, 25), (0.1, 5), (3.0, 5), (0.004, 40)])
+def test_short_laps_are_measured_for_longer(lap: float, measured: int) -> None:
+    policy = TrialPolicy(seconds=min(1.0, 32 * lap), evidence=0.25)
+    for seed in range(3):
+        found = run(Laps(2.0, lap=lap), seed=seed, policy=policy).trial
+        assert found.state is TrialState.ADOPTED
+        assert found.has_evidence
+        assert measured <= found.measured <= measured + 2
+
+
+def test_what_is_given_up_soon_is_not_evidence() -> None:
+    found = run(Laps(0.5, lap=0.02), policy=TrialPolicy(seconds=0.5, evidence=0.25)).trial
+    assert found.state is TrialState.REJECTED
+    assert not found.has_evidence
+    assert run(Laps(0.5, lap=0.5), policy=TrialPolicy(evidence=0.25)).trial.has_evidence
+
+
 @pytest.mark.parametrize("scene", SCENES)
 @pytest.mark.parametrize("ratio", [1.5, 2.0, 5.0])
 def test_a_clear_gain_is_taken_soon(scene: str, ratio: float) -> None:
