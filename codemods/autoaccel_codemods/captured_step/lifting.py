@@ -100,7 +100,8 @@ def edits(script: Script, lifted: Lifted) -> Iterator[Edit]:
     moved = {_receiver(each).id: script.source(each) for each in region.moves}
     lines = [f"{target}{name}({', '.join(moved.get(each, each) for each in lifted.parameters)})"]
     for each in region.shown:
-        lines += _dedented(script, each.lineno, each.end_lineno or each.lineno)
+        own = _lines(script, each)
+        lines += _dedented(script, own[0], own[-1])
     stays = not _takes_comment(script, region)
     yield InsertBefore(_called_at(region), Code(literal("\n".join(lines))), below_comments=stays)
     yield from (RemoveStatement(each, moved=True) for each in (*region.statements, *region.shown))
@@ -153,13 +154,18 @@ def _body(script: Script, region: StepRegion, changes: Mapping[ast.expr, str]) -
 
 def _staying(script: Script, region: StepRegion, taken: int = 0) -> set[int]:
     """The lines between those of the step that stay in the loop, all but so many of the comment above the call."""
-    lines = [*region.shown, *region.aside]
-    stays = {line for each in lines for line in range(each.lineno, (each.end_lineno or each.lineno) + 1)}
+    stays = {line for each in (*region.shown, *region.aside) for line in _lines(script, each)}
     called = _called_at(region)
     for each in (*region.aside, *(region.aside and [called])):  # the comments above them stay there, too
         above = max(other.end_lineno or 0 for other in script.block(each) if other.lineno < each.lineno)
         stays.update(range(above + 1, each.lineno - (taken if each is called else 0)))
     return stays
+
+
+def _lines(script: Script, statement: ast.stmt) -> range:
+    """The lines of a statement and of the comment above it."""
+    commented = comment_above(split_lines(script.text)[: statement.lineno - 1])
+    return range(statement.lineno - commented, (statement.end_lineno or statement.lineno) + 1)
 
 
 def _takes_comment(script: Script, region: StepRegion) -> bool:
