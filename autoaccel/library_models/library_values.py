@@ -252,10 +252,9 @@ def called(name: str, node: ast.Call, script: Script) -> Values:
         parts = made(Kind.DATASET, node, script, name="torch.utils.data.Subset")
         return made(Kind.SEQUENCE, node, script, items=((None, parts),))
     if name == "csv.reader" and len(node.args) == 1 and _CELL_KINDS.isdisjoint(each.arg for each in node.keywords):
-        row = made(Kind.SEQUENCE, node, script, items=((None, Values({STRING})),))
-        return made(Kind.ITERATOR, node, script, items=((None, row),))
+        return made(Kind.ITERATOR, items=((None, made(Kind.SEQUENCE, items=((None, Values({STRING})),))),))
     if name in _OPENERS and _opens_text(name, node):
-        return made(Kind.ITERATOR, node, script, items=((None, Values({STRING})),))
+        return made(Kind.ITERATOR, items=((None, Values({STRING})),))
     if name == "torch.nn.utils.rnn.pad_packed_sequence":
         tensor = value(Kind.TENSOR)
         return made(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))
