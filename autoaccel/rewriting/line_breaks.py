@@ -133,7 +133,7 @@ def _set_apart(before: Places, after: Places, *, formatted: bool) -> str:
             low -= 1
         while high < len(lines) - 1 and not lines[high].strip():
             high += 1
-        lines[low:high] = [newline_of(after.text)] * max(wanted[line], high - low)
+        lines[high:high] = [newline_of(after.text)] * (wanted[line] - (high - low))
     return "".join(lines)
 
 
