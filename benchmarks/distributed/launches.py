@@ -1,12 +1,14 @@
-"""`python -m benchmarks.distributed.launches [--count N] [--torchrun N]`: many launches, in which ranks fail at random.
+"""`python -m benchmarks.distributed.launches [--count N] [--killed N] [--torchrun N]`: launches; ranks fail at random.
 
 All run `scripts/distributed.py`, over gloo on the CPU. `--count` are launches of two or three ranks that nobody looks
 after, forks of one process; in every other one, a worker of each rank loads the batches. Of five launches two come to
 their end; in the others one rank, at random, is killed at a random moment after the ranks have joined, or raises an
 exception at a random step, or leaves the program there. The others have to end by themselves: what has not after 60
-seconds hangs. `--torchrun` are launches of two ranks by `torchrun`, which ends the others; in every other one a rank
-is killed at a random moment from the start on, and 180 seconds count. A process that is still there after all ranks
-have ended is an orphan.
+seconds hangs. `--killed` are such launches with one or two workers for each loader, that stay from epoch to epoch or
+do not, in which one rank is killed: in every other one before a worker that it has started does anything, else at a
+random moment after the ranks have joined. `--torchrun` are launches of two ranks by `torchrun`, which ends the others;
+in every other one a rank is killed at a random moment from the start on, and 180 seconds count. A process that is still
+there after all ranks have ended is an orphan.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from benchmarks.public_scripts import observe
 
 SCRIPT = Path(__file__).parent / "scripts" / "distributed.py"
 RESULT = Path(__file__).parents[1] / "results" / "distributed_launches.md"
+STARTING = "a rank is killed as it starts a worker"
 END, KILLED, RAISES, LEAVES = "all come to their end", "a rank is killed", "a rank raises", "a rank leaves the program"
 KINDS = (END, KILLED, RAISES, END, LEAVES)
 BY_TORCHRUN = "by torchrun: "
@@ -63,6 +66,7 @@ class Outcome:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=500)
+    parser.add_argument("--killed", type=int, default=400)
     parser.add_argument("--torchrun", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--result", type=Path, default=RESULT)
@@ -72,7 +76,8 @@ def main() -> int:
         importlib.import_module(module)
     gc.freeze()  # no fork looks through all of it, and copies it by that
     found: list[Outcome] = []
-    for outcome in launches(random.Random(arguments.seed), arguments.count, arguments.torchrun):
+    counts = arguments.count, arguments.killed, arguments.torchrun
+    for outcome in launches(random.Random(arguments.seed), *counts):
         found.append(outcome)
         if outcome.wrong or len(found) % 25 == 0:
             print(f"{len(found)}: {outcome.kind}: {outcome.wrong or 'right'} ({outcome.seconds:.1f} s)", flush=True)
@@ -81,12 +86,15 @@ def main() -> int:
     return 1 if any(each.wrong for each in found) else 0
 
 
-def launches(rng: random.Random, count: int, by_torchrun: int) -> Iterator[Outcome]:
+def launches(rng: random.Random, count: int, killed: int, by_torchrun: int) -> Iterator[Outcome]:
     usual = 3.0
     for number in range(count):
         outcome = launched(rng, KINDS[number % len(KINDS)], usual, workers=number % 2)
         usual = outcome.seconds if outcome.kind == END else usual
         yield outcome
+    for number in range(killed):
+        kind = KILLED if number % 2 else STARTING
+        yield launched(rng, kind, usual, workers=rng.choice((1, 2)), persistent=rng.random() < 0.5)
     usual = 10.0
     for number in range(by_torchrun):
         outcome = started(rng, END if number % 2 == 0 else KILLED, usual)
@@ -97,7 +105,7 @@ def launches(rng: random.Random, count: int, by_torchrun: int) -> Iterator[Outco
 # -- ranks that nobody looks after
 
 
-def launched(rng: random.Random, kind: str, usual: float, workers: int) -> Outcome:
+def launched(rng: random.Random, kind: str, usual: float, workers: int, *, persistent: bool = False) -> Outcome:
     """One launch; `usual` is how many seconds it takes where nothing happens."""
     ranks = rng.choice((2, 2, 3))
     unlucky, step, after = rng.randrange(ranks), rng.randrange(STEPS), rng.uniform(0, usual)
@@ -107,7 +115,7 @@ def launched(rng: random.Random, kind: str, usual: float, workers: int) -> Outco
             os.chdir(folder)
             os.environ.update(OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
             if workers:
-                _load_by_workers()
+                _load_by_workers(workers, persistent)
             if rank == unlucky:
                 _befall(kind, step, after)
             observe.execute(SCRIPT, [])
@@ -119,14 +127,15 @@ def launched(rng: random.Random, kind: str, usual: float, workers: int) -> Outco
     return Outcome(kind, wrong_with(kind, unlucky, ended), ended.seconds, bool(ended.hung), ended.orphans, named)
 
 
-def _load_by_workers() -> None:
+def _load_by_workers(workers: int, persistent: bool) -> None:
     init = DataLoader.__init__
+    more = {"num_workers": workers, "persistent_workers": persistent}
 
     @functools.wraps(init)
-    def with_a_worker(self: object, *args: object, **kwargs: object) -> None:
-        init(self, *args, **{"num_workers": 1, **kwargs})  # type: ignore[arg-type]
+    def with_workers(self: object, *args: object, **kwargs: object) -> None:
+        init(self, *args, **{**more, **kwargs})  # type: ignore[arg-type]
 
-    DataLoader.__init__ = with_a_worker  # type: ignore[method-assign]
+    DataLoader.__init__ = with_workers  # type: ignore[method-assign]
 
 
 def _befall(kind: str, step: int, after: float) -> None:
@@ -138,6 +147,19 @@ def _befall(kind: str, step: int, after: float) -> None:
             group = plain(device)  # type: ignore[operator]
             threading.Timer(after, os.kill, (os.getpid(), signal.SIGKILL)).start()
             return group
+
+    if kind == STARTING:
+        me, starts = os.getpid(), iter(range(step % 2, -1, -1))  # it starts two or more
+
+        def start() -> None:
+            if os.getpid() == me and next(starts) == 0:
+                os.register_at_fork(after_in_parent=lambda: os.kill(me, signal.SIGKILL), after_in_child=be_late)
+
+        def be_late() -> None:
+            while os.getppid() == me:
+                time.sleep(0.001)
+
+        os.register_at_fork(before=start)
 
     if kind in (RAISES, LEAVES):
         left = iter(range(step, -1, -1))

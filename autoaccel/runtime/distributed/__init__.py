@@ -11,6 +11,7 @@ Under one process every verb does nothing. The definition, what may differ and w
     batch_norm          batch normalisation by the statistics of the global batch
     gradient_reduction  gradients averaged by torch's own reducer
     sharding            parameters spread over the ranks by torch's own `fully_shard`
+    connections         what forks of a rank have of its connections: nothing, and workers end with their rank
     process_group       joining, meeting and leaving, and what is said when a rank is lost
 """
 

@@ -78,7 +78,8 @@ def distribute(model: _Model, shard: bool = False) -> _Model:
         note(f"compile {type(model).__name__}", Decision(False, "it is distributed"))
         model._compiled_call_impl = None  # noqa: SLF001
     if shard:
-        sharding.shard(model, group, "cpu" if place is None else place.type)
+        with group.naming_the_lost("sharing out the parameters"):
+            sharding.shard(model, group, "cpu" if place is None else place.type)
     _made += 1
     # torch asks a module for `forward` at each call: hooks of the model see all rows, those of one rank are within
     model.forward = GlobalForward(model, group, _made, sharded=shard)

@@ -89,8 +89,8 @@ def install() -> None:
         # a checkpoint goes backward inside of the pass that was told of; in accel.first() every rank has whole batches
         if group is None or group.is_apart() or in_backward():
             return original_backward(tensors, grad_tensors, retain_graph, create_graph, **options)
-        _begin(tensors, inputs, create_graph, group)
         with group.naming_the_lost("in a backward pass"), batch_part.computing(None):
+            _begin(tensors, inputs, create_graph, group)
             try:
                 return original_backward(tensors, grad_tensors, retain_graph, create_graph, **options)
             except RuntimeError as failure:

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
+import itertools
 import os
 import random
 import re
 import signal
 import socket
 import sys
+import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -31,6 +34,7 @@ from torch import distributed as dist
 from .. import devices
 from ..environment import Decision, note, warn_once, whole_number
 from ..rng_state import RngState
+from . import connections
 
 _BACKENDS: Final = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl", "xpu": "cpu:gloo,xpu:xccl"}
 _PATIENCE: Final = 600  # seconds that a rank waits for another one in the same operation
@@ -42,7 +46,8 @@ _STARTERS: Final = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 AGREE: Final = "what decides how a program goes on is for accel.agreed(...)"
 """What there is to do where ranks come apart."""
 _WORD: Final = 3.0  # seconds in which a rank that fails has left word
-_LOST: Final = re.compile(r"gloo|nccl|connection|timed? ?out|peer|socket|store", re.IGNORECASE)
+_VAIN: Final = 5.0  # seconds in which what waits for a rank that has gone is to learn it by itself
+_LOST: Final = re.compile(r"gloo|nccl|connection|timed? ?out|peer|pipe|socket|store", re.IGNORECASE)
 
 
 def world_size() -> int:
@@ -69,7 +74,9 @@ class Group:
     size: int
     store: Any
     words: Any  # torch's group for what ranks tell one another: of gloo's kind, apart from that of the tensors
+    sockets: Mapping[int, int]  # between ranks
     _apart: list[str] = field(default_factory=list)
+    _blocks: list[tuple[int, str]] = field(default_factory=list)
     _saves: list[None] = field(default_factory=list)
 
     @contextlib.contextmanager
@@ -122,16 +129,17 @@ class Group:
             patient: Whether it may take as long as it takes, as downloads do.
         """
         began = asked = time.monotonic()
-        while not is_over():
-            time.sleep(_POLL)
-            now = time.monotonic()
-            if now - asked > _ASKING:
-                asked = now
-                self.store.set(f"at/{self.rank}", place)
-                if (reason := self.lost()) and not is_over():
-                    raise RuntimeError(f"{reason}; this is rank {self.rank}, {place}")
-                if not patient and now - began > patience():
-                    raise RuntimeError(f"{self.missing(place)}; this is rank {self.rank}, {place}")
+        with self.naming_the_lost(place):
+            while not is_over():
+                time.sleep(_POLL)
+                now = time.monotonic()
+                if now - asked > _ASKING:
+                    asked = now
+                    self.store.set(f"at/{self.rank}", place)
+                    if (reason := self.lost()) and not is_over():
+                        raise RuntimeError(f"{reason}; this is rank {self.rank}, {place}")
+                    if not patient and now - began > patience():
+                        raise RuntimeError(f"{self.missing(place)}; this is rank {self.rank}, {place}")
 
     def lost(self) -> str:
         """Which rank is no longer there, and why; empty where none is known to be gone."""
@@ -146,11 +154,21 @@ class Group:
     def gone(self) -> str:
         """Which process of this machine has ended without a word; empty where none is known to have."""
         for rank in range(self.size):
-            here = rank != self.rank and self.store.check([f"process/{rank}"])
-            if here and not self.store.check([f"ended/{rank}"]):
-                if _is_gone(self.store.get(f"process/{rank}").decode()):
-                    return f"rank {rank} has gone without a word, as a process that is killed does"
+            if rank != self.rank and not self.store.check([f"ended/{rank}"]) and self._is_gone(rank):
+                return f"rank {rank} has gone without a word, as a process that is killed does"
         return ""
+
+    def _is_gone(self, rank: int) -> bool:
+        key = f"process/{rank}"
+        return bool(self.store.check([key])) and _is_gone(self.store.get(key).decode())
+
+    def let_the_others_leave(self, limit: float) -> None:
+        """On the first rank wait for the others, so many seconds: the store may be its own, and they ask it."""
+        self.store.set(f"left/{self.rank}", "")
+        end = time.monotonic() + limit
+        for rank in range(1, self.size) if self.rank == 0 else ():
+            while not self.store.check([f"left/{rank}"]) and not self._is_gone(rank) and time.monotonic() < end:
+                time.sleep(0.005)
 
     def missing(self, place: str) -> str:
         """Which ranks are not where this one waits, and where they were last seen to wait."""
@@ -165,27 +183,60 @@ class Group:
     @contextlib.contextmanager
     def naming_the_lost(self, place: str) -> Iterator[None]:
         """Errors of torch's connections become one message that names the rank that was lost."""
+        self._blocks.append((next(_numbers), place))
         try:
             yield
         except RuntimeError as failure:  # torch's own errors of connections are of this kind
+            self._blocks[0] = next(_numbers), place  # it does not wait for them any more
             if not _LOST.search(str(failure)) or str(failure).startswith("rank "):
                 raise
             if reason := self._word() or ("imed out" in str(failure) and self.missing(place)):
                 raise RuntimeError(f"{reason}; this is rank {self.rank}, {place}") from failure
             raise
+        finally:
+            self._blocks.pop()
 
     def _word(self) -> str:
         limit = time.monotonic() + _WORD
         while time.monotonic() < limit:
-            try:
-                if reason := self.lost():
-                    return reason
-            except RuntimeError:
-                return "rank 0 has ended, and the store of torch's with it"
+            if reason := self._known_lost():
+                return reason
             time.sleep(0.05)
         return ""
 
+    def _known_lost(self) -> str:
+        try:
+            return self.lost()
+        except RuntimeError:
+            return f"{'torchrun' if _has_agent() else 'rank 0'} has ended, and the store of torch's with it"
 
+    def end_what_waits_in_vain(self) -> None:
+        """In a thread of its own: end this process where it still waits for others seconds after one has gone.
+
+        Connections that break wake who waits for them, but gloo misses it at times (`waitSend`), and nccl has some that
+        do not break.
+        """
+        while _group is self:
+            time.sleep(_ASKING)
+            block, end = next(iter(self._blocks), None), time.monotonic() + _VAIN
+            while block is not None and block == next(iter(self._blocks), None):
+                reason = self._known_lost() if time.monotonic() > end else ""
+                if reason and block == next(iter(self._blocks), None):
+                    self._give_up(reason, block[1])
+                time.sleep(_ASKING)
+
+    def _give_up(self, reason: str, place: str) -> None:
+        with contextlib.suppress(Exception):
+            sys.stdout.flush()
+            sys.stderr.write(f"accel: {reason}; this is rank {self.rank}, {place}\n")
+            sys.stderr.flush()
+        with contextlib.suppress(RuntimeError):
+            self.store.compare_set("failed", "", reason)
+            self.let_the_others_leave(_VAIN + _WORD)
+        os._exit(1)
+
+
+_numbers = itertools.count()
 _group: Group | None = None
 _left = False  # this process was a rank, or was forked by one
 
@@ -215,10 +266,12 @@ def join(kind: str) -> Group:
     if _group is None:
         if _left:
             raise RuntimeError("accel: this process is no rank: it was started by one, or the run has ended")
+        before = connections.open_sockets().items()
         _group = _joined(kind)
-        os.register_at_fork(after_in_child=_forget)
+        connections.keep_from_forks(dict(connections.open_sockets().items() - before), _forget)
         atexit.register(_leave)
         sys.excepthook = _tells(sys.excepthook)
+        threading.Thread(target=_group.end_what_waits_in_vain, name="autoaccel ranks", daemon=True).start()
         share_generators(_group)
         if _group.rank:
             _silence()
@@ -235,7 +288,8 @@ def patience() -> int:
 def share_generators(group: Group) -> None:
     """Give every rank the random generators of the first one: torch's, Python's, NumPy's."""
     holder = [RngState(cuda=True) if group.rank == 0 else None]
-    dist.broadcast_object_list(holder, src=0, group=group.words)
+    with group.naming_the_lost("joining"):
+        dist.broadcast_object_list(holder, src=0, group=group.words)
     state = holder[0]
     assert state is not None
     state.restore()
@@ -271,9 +325,17 @@ def _joined(kind: str) -> Group:
     limit += _LATER
     store.set_timeout(limit)
     own = PrefixStore("autoaccel", store)
-    own.set(f"process/{rank}", f"{socket.gethostname()} {os.getpid()}")
-    dist.init_process_group(_backends(kind), store=store, rank=rank, world_size=size, timeout=limit)
-    return Group(rank, size, own, dist.new_group(backend="gloo", timeout=limit))
+    own.set(f"process/{rank}", f"{_machine()} {os.getpid()}")
+    before = connections.open_sockets().items()
+    with Group(rank, size, own, None, {}).naming_the_lost("joining"):
+        dist.init_process_group(_backends(kind), store=store, rank=rank, world_size=size, timeout=limit)
+        words = dist.new_group(backend="gloo", timeout=limit)
+    return Group(rank, size, own, words, dict(connections.open_sockets().items() - before))
+
+
+def _has_agent() -> bool:
+    """Whether the store is that of `torchrun` itself, and not of the first rank."""
+    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
 def _backends(kind: str) -> str:
@@ -334,13 +396,13 @@ def _leave() -> None:
         return
     clean = False
     with contextlib.suppress(RuntimeError):  # the first rank has gone, and its store with it
-        if not group.store.check(["failed"]):
-            clean = _wait_for_the_end(group)
+        clean = not group.store.check(["failed"]) and _wait_for_the_end(group)
+        if not clean:
+            connections.hang_up(group.sockets)  # some may wait for this one, and for none that has gone
+        group.let_the_others_leave(patience() if clean else _VAIN + _WORD)
     if clean:
         dist.destroy_process_group()
         return
-    if group.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-        time.sleep(1)  # the store is this process's own, and the others look there for the reason
     if hasattr(signal, "alarm"):
         # what waits for ranks that are gone may wait for long when the interpreter takes it down
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -366,16 +428,23 @@ def _wait_for_the_end(group: Group) -> bool:
     if saves[group.rank] != saves[0]:
         others = f"rank {group.rank} has come to {saves[group.rank]} saves, and rank 0 to {saves[0]}"
         sys.stderr.write(f"accel: ranks have come apart: {others}; {AGREE}\n")
-    store.add("left", 1)
-    while group.rank == 0 and store.add("left", 0) < group.size and time.monotonic() - began < patience():
-        time.sleep(0.005)  # the store may be this process's own, and the others ask it
     return True
 
 
+@functools.cache
+def _machine() -> str:
+    """Where a number tells a process: containers may share a host, and its name, and count their processes apart."""
+    found = [socket.gethostname()]
+    with contextlib.suppress(OSError):
+        found.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        found.append(os.readlink("/proc/self/ns/pid"))  # noqa: PTH115 - no path, but a name of its own
+    return "/".join(found)
+
+
 def _is_gone(process: str) -> bool:
-    """Whether a process of this machine, spelled `host pid`, has ended; no where that cannot be told."""
-    host, _, number = process.rpartition(" ")
-    if host != socket.gethostname():
+    """Whether a process of this machine, spelled `machine pid`, has ended; no where that cannot be told."""
+    machine, _, number = process.rpartition(" ")
+    if machine != _machine():
         return False
     try:
         os.kill(int(number), 0)

@@ -29,6 +29,7 @@ from autoaccel.runtime import devices
 from autoaccel.runtime.distributed import (
     batch_norm,
     batch_part,
+    connections,
     global_view,
     gradient_reduction,
     process_group,
@@ -387,3 +388,65 @@ def failing(kind: str) -> None:
 
 def _raise(gradient: Any) -> None:
     raise ValueError("backward")
+
+
+class _Sockets(TensorDataset):
+    """Of each item how many of some sockets the process has that loads it."""
+
+    def __init__(self, sockets: dict[int, int]) -> None:
+        super().__init__(torch.zeros(2))
+        self.sockets = sockets.items()
+
+    def __getitem__(self, _: int) -> Any:
+        return len(self.sockets & connections.open_sockets().items())
+
+
+def forks() -> None:
+    """What a loader's worker has of the sockets of its rank, which goes on with the others after it."""
+    accel.device("cpu")
+    sockets = connections.open_sockets()
+    here = _Sockets(sockets)[0]
+    model = accel.distribute(nn.Linear(3, 2))
+    there = [each.tolist() for each in DataLoader(_Sockets(sockets), 2, num_workers=1)]
+    model(torch.ones(4, 3)).sum().backward()
+    write([len(sockets), here, there[0]])
+
+
+def killed_with_a_worker() -> None:
+    """Rank 1 is killed before the worker that it starts has done anything; a fork that is no daemon outlives it."""
+    accel.device("cpu")
+    model = accel.distribute(nn.Linear(3, 2))
+    if rank() == 1:
+        me = os.getpid()
+        if os.fork() == 0:
+            while os.getppid() == me:
+                time.sleep(0.01)
+            time.sleep(1)
+            Path("outlived").touch()
+            os._exit(0)
+
+        def be_late() -> None:
+            Path("worker").write_text(str(os.getpid()))
+            while os.getppid() == me:
+                time.sleep(0.01)
+
+        os.register_at_fork(after_in_parent=lambda: os.kill(me, signal.SIGKILL), after_in_child=be_late)
+        list(DataLoader(TensorDataset(torch.zeros(100, 3)), num_workers=1))
+    model(torch.ones(4, 3)).sum().backward()
+
+
+def killed_as_it_leaves() -> None:
+    """Rank 1 has said that it is through, and not yet that it needs the store no more."""
+    accel.device("cpu")
+    if rank() == 1:
+        process_group.Group.let_the_others_leave = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
+
+
+def not_woken() -> None:
+    """Rank 1 is killed in a backward pass, and what rank 0 waits in is not woken by that."""
+    accel.device("cpu")
+    model = accel.distribute(nn.Linear(3, 2))
+    outputs = model(torch.ones(4, 3))
+    print("printed")
+    outputs.register_hook(lambda _: os.kill(os.getpid(), signal.SIGKILL) if rank() == 1 else time.sleep(300))
+    outputs.sum().backward()

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -114,6 +115,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         plan.append({"ranks": 3, "run": "checkpointed", "arguments": arguments, "folder": name})
     for kind in ("is killed at the end", "saves at the end"):
         plan.append({"ranks": 2, "run": "failing", "arguments": [kind], "folder": kind.removeprefix("is ")})
+    for name in ("forks", "killed_with_a_worker", "killed_as_it_leaves", "not_woken"):
+        plan.append({"ranks": 2, "run": name, "arguments": [], "folder": name})
     for kind in FIRST_FAILS:
         plan.append({"ranks": 2, "run": "failing", "arguments": [f"first {kind}"], "folder": f"first {kind}"})
     for name in ("faults", "unshared_generators", "unsilenced"):
@@ -286,6 +289,48 @@ def test_a_rank_that_is_killed_while_the_other_waits_at_the_end(runs: Path) -> N
     assert max(seconds for _, seconds in json.loads((folder / "status.json").read_text())) < 20
     said = "accel: rank 1 has gone without a word, as a process that is killed does; this is rank 0, at the end of the"
     assert said in (folder / "err.0").read_text()
+
+
+def test_no_worker_of_a_loader_has_connections_of_its_rank(runs: Path) -> None:
+    """Else the others do not see that the rank has gone, as long as the worker has not."""
+    sockets, here, there = found(runs / "forks")
+    assert sockets == here >= 3
+    assert there == [0, 0]
+
+
+def test_a_worker_ends_with_its_rank_that_is_killed_as_it_starts(runs: Path) -> None:
+    folder = runs / "killed_with_a_worker"
+    assert status(folder) == [1, -9]
+    assert max(seconds for _, seconds in json.loads((folder / "status.json").read_text())) < 20
+    limit = time.monotonic() + 10
+    while time.monotonic() < limit and not (folder / "outlived").exists():
+        time.sleep(0.01)
+    assert (folder / "outlived").exists()
+    # a process group's own judgement also sees one that has ended, and that nobody has collected
+    assert process_group._is_gone(f"{process_group._machine()} {(folder / 'worker').read_text()}")
+
+
+def test_a_rank_that_is_killed_as_it_leaves_is_not_waited_for(runs: Path) -> None:
+    folder = runs / "killed_as_it_leaves"
+    assert status(folder) == [0, -9]
+    assert max(seconds for _, seconds in json.loads((folder / "status.json").read_text())) < 20
+
+
+def test_what_is_not_woken_when_a_rank_has_gone_is_ended(runs: Path) -> None:
+    folder = runs / "not_woken"
+    assert status(folder) == [1, -9]
+    assert max(seconds for _, seconds in json.loads((folder / "status.json").read_text())) < 30
+    said = "accel: rank 1 has gone without a word, as a process that is killed does; this is rank 0, in a backward pass"
+    assert said in (folder / "err.0").read_text()
+    assert (folder / "out.0").read_text() == "printed\n"
+
+
+def test_no_process_of_another_machine_is_said_to_have_gone() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    assert process_group._is_gone(f"{process_group._machine()} {ended.pid}")
+    assert not process_group._is_gone(f"{process_group._machine()} {os.getpid()}")
+    assert not process_group._is_gone(f"elsewhere {ended.pid}")
 
 
 def test_saves_that_not_all_ranks_came_to_are_told_at_the_end(runs: Path) -> None:
