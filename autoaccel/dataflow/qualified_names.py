@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Final
 
 _EXACT = {
     "torch.autocast": "torch.amp.autocast",
@@ -32,6 +33,9 @@ _MOVED = (
     (re.compile(r"^torch\.autograd\.grad_mode\.(\w+)$"), r"torch.\1"),
     (re.compile(r"^torchvision\.(datasets|models|transforms)\.[a-z_0-9]+\.(\w+)$"), r"torchvision.\1.\2"),
 )
+
+SAME_FUNCTION: Final = frozenset({"autoaccel.runtime.first", "autoaccel_runtime.first"})
+"""What hands back a function that does what the one that it is given does."""
 
 
 @lru_cache(maxsize=10_000)

@@ -16,7 +16,7 @@ from autoaccel.dataflow.definitions import (
     Scope,
     join,
 )
-from autoaccel.dataflow.qualified_names import canonical
+from autoaccel.dataflow.qualified_names import SAME_FUNCTION, canonical
 from autoaccel.dataflow.scope_pass import Reached, ScopePass
 from autoaccel.dataflow.syntax_index import SyntaxIndex, position
 
@@ -103,6 +103,10 @@ class ReachingDefinitions:
             if base is not None:
                 name = canonical(f"{base.name}.{expression.attr}")
                 found = Qualified(name, base.target, base.level, (*base.rest, expression.attr))
+        elif isinstance(expression, ast.Call) and len(expression.args) == 1 and not expression.keywords:
+            maker = self.qualified(expression.func)
+            if maker is not None and maker.name in SAME_FUNCTION:
+                found = self.qualified(expression.args[0])
         else:
             return None
         self._qualified[expression] = found

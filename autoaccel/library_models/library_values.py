@@ -51,7 +51,7 @@ TRANSPARENT = frozenset(
     torch.nn.utils.parametrizations.weight_norm autoaccel.runtime.prefetch autoaccel.runtime.in_memory
     autoaccel.runtime.compile autoaccel.runtime.optimizer autoaccel_runtime.prefetch autoaccel_runtime.in_memory
     autoaccel_runtime.compile autoaccel_runtime.optimizer autoaccel.runtime.channels_last
-    autoaccel_runtime.channels_last
+    autoaccel_runtime.channels_last autoaccel.runtime.first autoaccel_runtime.first
     torch.fx.symbolic_trace torch.nn.init.xavier_uniform_ torch.nn.init.normal_
     torch.distributed.fsdp.FullyShardedDataParallel""".split()
 )

@@ -130,6 +130,8 @@ def _of_verbs(rule: Rule) -> Rule:
     def check(script: Script) -> Iterator[Finding | Skipped]:
         for call in script.find(ast.Call):
             template = UNDONE.get(script.runtime_name(call.func) or "")
+            if template == UNDONE["first"] and call.args:
+                template = "{0}"
             if template is not None and (call.args or "{0}" not in template):
                 holes = (call.args[0],) if "{0}" in template else ()
                 place = call.func if template.endswith("save") else call

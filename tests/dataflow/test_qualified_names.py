@@ -33,6 +33,12 @@ from autoaccel.edits import AddImport
             "try:\n    import torch\nexcept ImportError:\n    import jax as torch\ntorch.zeros(1)\n", None, id="either"
         ),
         pytest.param("x.zeros(1)\n", None, id="not imported"),
+        pytest.param(
+            "import torch\nfrom autoaccel import runtime as accel\naccel.first(torch.zeros)(1)\n",
+            "torch.zeros",
+            id="called by the first rank first",
+        ),
+        pytest.param("import torch\nf(torch.zeros)(1)\n", None, id="what another function makes of it"),
     ],
 )
 def test_qualname(text: str, name: str | None) -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import pickle
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 
 import torch
 
@@ -19,6 +19,8 @@ from .. import devices
 from . import process_group
 from .process_group import Group
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 _counts: dict[str, int] = {}
 
 
@@ -76,7 +78,15 @@ def save(obj: Any, path: Any, *args: Any, **kwargs: Any) -> None:
         _await(group, key)
 
 
-def first() -> AbstractContextManager[object]:
+@overload
+def first() -> AbstractContextManager[object]: ...
+
+
+@overload
+def first(function: Callable[_P, _R]) -> Callable[_P, _R]: ...
+
+
+def first(function: Callable[_P, _R] | None = None) -> AbstractContextManager[object] | Callable[_P, _R]:
     """A block that the first rank runs before the others: downloads, directories, what is computed once and kept.
 
     Every rank runs the block, for what it binds is wanted on each; so it has to be one that finds its work done: the
@@ -84,9 +94,22 @@ def first() -> AbstractContextManager[object]:
     disk may be another one; then all others. Nobody goes on before all are through. If the block fails on the first
     rank, the same exception is raised on the others, which do not run it. In the block models compute whole
     batches, for ranks do not meet there.
+
+    Args:
+        function: What the block is about where that is one call: `accel.first(download)(url)`.
+
+    Returns:
+        A context manager; with a function one that calls it in such a block, under one process the function itself.
     """
+    if function is not None:
+        return function if _joined() is None else functools.partial(_call_first, function)
     group = _joined()
     return nullcontext() if group is None or group.is_apart() else _in_order(group)
+
+
+def _call_first(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    with first():
+        return function(*args, **kwargs)
 
 
 @contextmanager
@@ -141,7 +164,7 @@ def path(place: Any) -> Any:
     return str(own) if isinstance(place, str) else type(place)(own)  # type: ignore[call-arg]
 
 
-@cache
+@functools.cache
 def _throwaway() -> str:
     """A folder of this process, which goes with it."""
     folder = tempfile.mkdtemp(prefix="autoaccel-")

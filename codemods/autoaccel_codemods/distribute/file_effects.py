@@ -8,8 +8,8 @@ from typing import Final
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.syntax_index import is_constant, last_name
-from autoaccel.edits import Code, Edit, Replace, WrapStatements
+from autoaccel.dataflow.syntax_index import is_constant, last_name, split_lines
+from autoaccel.edits import AddArguments, Code, Edit, Replace, WrapStatements
 from autoaccel.pytorch.file_calls import FileCall, file_call, written_path
 from autoaccel.pytorch.gradients import calls_training
 from autoaccel_codemods.captured_step.problems import DeclinedError
@@ -20,6 +20,8 @@ _PATH: Final = "path"
 _READERS: Final = frozenset("open load loadtxt imread read_csv read_pickle exists isfile getsize listdir glob".split())
 _ASKS: Final = frozenset("exists isdir isfile is_dir is_file lexists".split())
 _FORGIVING: Final = frozenset({"OSError", "FileExistsError", "Exception", "EnvironmentError", "IOError"})
+_TAKE_DATA: Final = "torch.utils.data."
+_WIDTH: Final = 88  # to which a line may get, or as long as others are
 _SIMPLE: Final = (ast.Assign, ast.AnnAssign, ast.Expr, ast.Return)
 
 
@@ -37,8 +39,12 @@ def _by_itself(script: Script, call: ast.Call, kind: FileCall) -> Iterator[Edit]
     """The edit of a call that stands in no block of the first rank's."""
     if kind is FileCall.SAVE:
         yield Replace(call.func, Code(f"{script.accel}.save"))
+    elif kind is FileCall.DOWNLOAD:
+        yield Replace(call.func, Code(f"{script.accel}.{_FIRST}({{0}})", (call.func,)))
     elif kind is FileCall.DIRECTORY:
-        if not _is_forgiven(script, call):
+        if not _is_forgiven(script, call) and _is_all_of_its_guard(script, call):
+            yield AddArguments(call, (("exist_ok", Code("True")),))
+        elif not _is_forgiven(script, call):
             raise DeclinedError(f"the directory of line {call.lineno} must not be there yet")
         path = written_path(script, call)
         if path is not None and is_timed(script, path) and not _is_ranks_own(script, path):
@@ -71,6 +77,8 @@ def _says(script: Script, path: ast.expr) -> tuple[object, ...]:
 
 def _alone(script: Script, call: ast.Call, kind: FileCall) -> ast.stmt | None:
     """The statement that the first rank shall run before the others: it finds its work done when it is run again."""
+    if _is_all_of_its_guard(script, call):
+        return None
     guard = _guard(script, call)
     if guard is not None and not calls_training(script, guard):
         return guard
@@ -79,7 +87,21 @@ def _alone(script: Script, call: ast.Call, kind: FileCall) -> ast.stmt | None:
     statement = script.statement(call)
     if not isinstance(statement, _SIMPLE):
         raise DeclinedError(f"the download of line {call.lineno} is part of a larger statement")
-    return statement
+    return None if _has_room(script, call) and _is_all_of_it(script, call, statement) else statement
+
+
+def _has_room(script: Script, call: ast.Call) -> bool:
+    """Whether the line of a call may get longer: else it is broken, and a block around it says less."""
+    added = len(f"{script.accel}.{_FIRST}()")
+    lengths = [len(each) for each in split_lines(script.text)]
+    return lengths[call.func.lineno - 1] + added <= max(_WIDTH, *lengths)
+
+
+def _is_all_of_it(script: Script, call: ast.Call, statement: ast.stmt) -> bool:
+    """Whether nothing that is called in a statement does something to what a call in it downloads, as unpacking does:
+    it is handed to classes of torch's data alone."""
+    around = [each for each in script.ancestors(call) if isinstance(each, ast.Call) and script.inside(each, statement)]
+    return all((script.qualname(each.func) or "").startswith(_TAKE_DATA) for each in around)
 
 
 def _guard(script: Script, call: ast.Call) -> ast.If | None:
@@ -95,6 +117,23 @@ def _guard(script: Script, call: ast.Call) -> ast.If | None:
             return None
         inner = outer
     return None
+
+
+def _is_all_of_its_guard(script: Script, call: ast.Call) -> bool:
+    """`if not os.path.exists(path): os.makedirs(path)`: another rank may make it in between, and no more than that."""
+    match _guard(script, call):
+        case ast.If(
+            test=ast.UnaryOp(op=ast.Not(), operand=ast.Call(func=asks, args=[asked])),
+            body=[ast.Expr(value=made)],
+            orelse=[],
+        ) if made is call and len(call.args) == 1 and (not call.keywords or _is_forgiven(script, call)):
+            return (
+                script.qualname(call.func) == "os.makedirs"
+                and script.qualname(asks) in ("os.path.exists", "os.path.isdir")
+                and _says(script, asked) == _says(script, call.args[0])
+                and not is_timed(script, asked)
+            )
+    return False
 
 
 def _is_elif(script: Script, branch: ast.If) -> bool:
@@ -126,6 +165,8 @@ def _downloads_itself(script: Script, call: ast.Call) -> bool:
 
 def _is_in_order(script: Script, call: ast.Call, kind: FileCall) -> bool:
     """Whether it stands in a block of the first rank's already, or what it calls is put in order itself."""
+    if isinstance(call.func, ast.Call) and script.runtime_name(call.func.func) == _FIRST:
+        return True
     return (kind is FileCall.DOWNLOAD and _downloads_itself(script, call)) or any(
         isinstance(item.context_expr, ast.Call) and script.runtime_name(item.context_expr.func) == _FIRST
         for outer in script.ancestors(call)

@@ -121,6 +121,9 @@ def verbs() -> None:
         found["in the block"] = [model(torch.ones(2, 3, 6, 6))[0].shape[0], _failure(lambda: accel.agreed(True))]
         with accel.first():
             accel.save({}, "in_the_block.pth")
+    found["called first"] = accel.first(_called)("calls", mark="once")
+    found["seen after the call"] = len(Path("calls").read_text().split())
+    found["itself"] = accel.first(_called) is _called
     found["seen after the block"] = len(Path("order").read_text().split())
     stopper, figures = (
         accel.early_stopping(model, patience=2),
@@ -164,6 +167,13 @@ def _noting(function: Callable[..., Any]) -> Callable[..., Any]:
         function(*args, **kwargs)
 
     return save
+
+
+def _called(name: str, *, mark: str) -> str:
+    with Path(name).open("a") as calls:
+        calls.write(f"{rank()}\n")
+    time.sleep(0.1)
+    return f"{name} {mark}"
 
 
 def _failure(function: Callable[[], Any]) -> str:

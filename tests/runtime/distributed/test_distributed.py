@@ -234,6 +234,11 @@ def test_the_first_rank_comes_first(runs: Path) -> None:
         "RuntimeError: accel: ranks cannot meet inside of the block of accel.first(); this is at accel.agreed()",
     ]
     assert (folder / "saves").read_text().split() == ["0", "0"]
+    assert (folder / "calls").read_text().split()[0] == "0"
+    for rank in range(3):
+        seen = found(folder, rank)
+        assert (seen["called first"], seen["seen after the call"], seen["itself"]) == ("calls once", 3, False)
+    assert found(runs / "verbs 1")["itself"] is True
 
 
 @pytest.mark.parametrize("name", ["verbs 1", "verbs 3"])
