@@ -14,6 +14,8 @@ from typing import Final
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.definitions import Definition
+from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.library_models.numpy_functions import DRAWING_METHODS
 from autoaccel.library_models.tensor_operations import DRAWING
 from autoaccel.library_models.tensor_views import RESHAPING
@@ -22,7 +24,6 @@ from autoaccel.pytorch.tensor_type_aliases import is_tensor_type
 from autoaccel_codemods.captured_step.shown_statements import noted, variables
 
 _PLAIN: Final = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.NONE, Kind.DEVICE, Kind.DTYPE})
-_SIZED: Final = frozenset({Kind.TENSOR, Kind.BATCH, Kind.ARRAY, Kind.UNKNOWN})
 _OF_NUMBERS: Final = frozenset(
     {f"torch.{name}" for name in "ones zeros full empty eye arange linspace".split()}
     | {f"numpy.{name}" for name in "ones zeros full eye arange linspace prod".split()}
@@ -32,7 +33,8 @@ _CONVERTING: Final = frozenset(
     {"numpy.array", "torch.tensor", "torch.as_tensor", "torch.from_numpy", "torch.autograd.Variable"}
 )
 _DRAWS_OF_TORCH: Final = frozenset(f"torch.{name}" for name in DRAWING if not name.endswith("_like"))
-_METHODS: Final = RESHAPING | frozenset("to cuda type type_as astype float double long int bool half".split())
+_METHODS: Final = RESHAPING | frozenset("astype float double long int bool half".split())
+_PLACE: Final = ast.Name | ast.Attribute | ast.Constant
 
 
 def is_prepared(script: Script, statement: ast.stmt, passed: Sequence[ast.stmt], made: Sequence[ast.stmt] = ()) -> bool:
@@ -95,33 +97,32 @@ class _Inputs:
                 return all(self._is_one(each, may_be_setting=may_be_setting) for each in (left, right))
             case ast.UnaryOp(operand=inner) | ast.Starred(value=inner):
                 return self._is_one(inner, may_be_setting=may_be_setting)
-            case ast.Attribute(value=ast.Name() as owner, attr="shape"):
-                return self._has_a_size(owner)
+            case ast.Attribute(value=ast.Name(), attr="shape"):
+                return True
             case ast.Subscript(value=ast.Attribute(attr="shape") as sizes, slice=index):
                 return self.are(sizes, index)
             case ast.Call():
                 return self._is_made(expression)
-            case ast.Name(id=name) if self._is_made_before(expression):
-                return not any(name in variables(each, ast.Load) for each in self.passed)
+            case ast.Name() if self._is_made_before(expression):
+                return True
             case ast.Name() | ast.Attribute():
                 kinds = self.script.values(expression).kinds
                 if (kinds and kinds <= _PLAIN) or integral(self.script, expression):
                     return True
-                if isinstance(expression, ast.Name) and kinds <= _SIZED and all(map(_clears, self.passed)):
-                    return True
-                return may_be_setting and kinds <= _PLAIN | {Kind.UNKNOWN} and self._is_left_alone(expression)
+                untouched = isinstance(expression, ast.Name) and all(map(_clears, self.passed))
+                return untouched or (may_be_setting and self._is_setting(expression))
             case _:
                 return False
 
     def _is_made(self, call: ast.Call) -> bool:
         """Whether a call tells a size, draws, or makes an array or a tensor of such things, and does nothing else."""
-        given = (*call.args, *(each.value for each in call.keywords if each.arg != "requires_grad"))
+        given = (*call.args, *(each.value for each in call.keywords if each.arg not in ("device", "dtype")))
         match call.func:
-            case ast.Attribute(value=ast.Name() as tensor, attr="size") if self._has_a_size(tensor):
+            case ast.Attribute(value=ast.Name(), attr="size"):
                 return self.are(*given)
             case ast.Name(id="len") if not self.script.definitions(call.func):
-                return all(isinstance(each, ast.Name) and self._has_a_size(each) for each in given)
-        if any(each.arg is None or not _without_gradient(each) for each in call.keywords):
+                return all(isinstance(each, ast.Name) for each in given)
+        if not all(map(_is_harmless, call.keywords)):
             return False
         name = self.script.qualname(call.func) or ""
         if name in _DRAWS_OF_TORCH:
@@ -132,31 +133,40 @@ class _Inputs:
         if name in _CONVERTING or of_type:
             return self.are(*given[:1]) and self._are_numbers(given[1:])
         match call.func:
-            case ast.Attribute(value=ast.Call() | ast.Name() as made, attr="fill_"):
-                return self.are(made, *given)
-            case ast.Attribute(value=ast.Call() | ast.Name() as made, attr=attribute) if not name:
-                told = [each for each in given if not is_tensor_type(self.script, each)]
-                return attribute in _METHODS and self.are(made) and self._are_numbers(told)
+            case ast.Attribute(value=ast.Call(func=factory) as made, attr="fill_"):  # a tensor that nobody else has
+                sized = is_tensor_type(self.script, factory) and len(made.args) > 1
+                return (sized or self.script.qualname(factory) in _OF_NUMBERS) and self.are(made, *given)
+            case ast.Attribute(value=made, attr="to" | "cuda" | "type" | "type_as") if not name:
+                return self.are(made) and all(isinstance(each, _PLACE) for each in given)
+            case ast.Attribute(value=made, attr=attribute) if not name:
+                return attribute in _METHODS and self.are(made) and self._are_numbers(given)
             case _:
                 return False
 
     def _is_made_before(self, name: ast.Name) -> bool:
+        """Whether a name holds such an input, which none of the statements that are passed reads, and may change."""
         found = self.script.definitions(name)
-        return bool(found) and all(each.node in self.made for each in found)
+        read = any(name.id in variables(each, ast.Load) for each in self.passed)
+        return bool(found) and not read and all(map(self._made, found))
 
-    def _has_a_size(self, name: ast.Name) -> bool:
-        return self.script.values(name).kinds <= _SIZED
+    def _made(self, definition: Definition) -> bool:
+        above = [each for each in self.made if each is definition.node]
+        if definition.value is None or not above:
+            return False
+        before = [each for each in self.made if each.lineno < above[0].lineno]
+        return _Inputs(self.script, self.passed, before).are(definition.value)
 
-    def _is_left_alone(self, expression: ast.Name | ast.Attribute) -> bool:
-        """Whether the statements that are passed leave a setting of which nothing is known alone: `opt.latent_dim`."""
+    def _is_setting(self, expression: ast.expr) -> bool:
+        """Whether an expression is what the command line says, `opt.latent_dim`, which those that are passed leave
+        alone."""
         match expression:
-            case ast.Name(id=name):
-                return not any(name in variables(each, ast.Load) for each in self.passed)
             case ast.Attribute(value=ast.Name(id=owner) as root, attr=name):
-                if owner == "self" or not self.script.values(root).kinds <= {Kind.UNKNOWN, Kind.OBJECT}:
-                    return False
-                return not any(
-                    f".{name}" in variables(each, ast.Load) or self._hands_out(owner, each) for each in self.passed
+                known = self.script.definitions(root)
+                return (
+                    bool(known)
+                    and all(map(_is_parsed, known))
+                    and not self.script.syntax_index.stored(name)
+                    and not any(self._hands_out(owner, each) for each in self.passed)
                 )
             case _:
                 return False
@@ -168,10 +178,25 @@ class _Inputs:
         return any(not isinstance(each, ast.Attribute) or self.script.call_of(each) is not None for each in parents)
 
 
-def _without_gradient(keyword: ast.keyword) -> bool:
+def _is_parsed(definition: Definition) -> bool:
+    """`opt = parser.parse_args()`, `opt, rest = parser.parse_known_args()`"""
+    match definition.value:
+        case ast.Call(func=ast.Attribute(attr="parse_args")):
+            return not definition.path
+        case ast.Call(func=ast.Attribute(attr="parse_known_args")):
+            return definition.path == (0,)
+        case _:
+            return False
+
+
+def _is_harmless(keyword: ast.keyword) -> bool:
     match keyword:
+        case ast.keyword(arg=None):
+            return False
         case ast.keyword(arg="requires_grad" | "volatile", value=value):
-            return isinstance(value, ast.Constant) and value.value is False
+            return is_constant(value, False)
+        case ast.keyword(arg="device" | "dtype", value=value):
+            return isinstance(value, _PLACE)
         case _:
             return True
 

@@ -44,8 +44,8 @@ class StepRegion:
     models: tuple[ast.expr, ...]
     optimizers: tuple[ast.expr, ...]
     aside: Sequence[ast.stmt]
-    """Moves of the batch that stand between these statements, below `zero_grad`, and what draws random inputs on the
-    host: they stay in the loop, before the step."""
+    """Moves of the batch that stand between these statements, below `zero_grad`, and what makes inputs of sizes and
+    random numbers: they stay in the loop, before the step."""
     moves: tuple[ast.Call, ...]
     """Copies of the batch to the device, `images.to(device)`: these are made where the step is called."""
     phase: ast.expr | None

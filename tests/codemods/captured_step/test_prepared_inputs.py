@@ -17,6 +17,7 @@ import torch
 from torch import nn
 from torch.autograd import Variable
 opt = argparse.ArgumentParser().parse_args()
+rest_of_it, _ = argparse.ArgumentParser().parse_known_args()
 generator = np.random.default_rng(0)
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 Tensor = torch.cuda.FloatTensor if torch.cuda.is_available() else torch.FloatTensor
@@ -53,6 +54,8 @@ def prepared(passed: str, statement: str) -> bool:
         "z = torch.zeros(x.shape).cuda()",
         "z = -1 + 2 * np.random.rand(*x.shape)",
         "z = np.random.choice(opt.choices, size=step)",
+        "z = np.random.rand(rest_of_it.size)",
+        "z = torch.ones(2, device=place.device, dtype=kind).to(place.device)",
     ],
 )
 def test_prepared(passed: str, statement: str) -> None:
@@ -86,7 +89,7 @@ def test_a_tensor_is_another_one_behind_what_may_change_it() -> None:
         pytest.param("opt.append(x)", "z = np.random.rand(opt.size)", id="settings that one of them changes"),
         pytest.param("loss = measure(opt)", "z = np.random.rand(opt.size)", id="settings that are handed out"),
         pytest.param("loss = opt.next()", "z = np.random.rand(opt.size)", id="settings with a method"),
-        pytest.param("loss = x * opt.size", "z = np.random.rand(opt.size)", id="a setting that may be a tensor"),
+        pytest.param("loss = settings(x)", "z = np.random.rand(settings.size)", id="unknown settings"),
         pytest.param("y = unknown.mul_(2)", "z = np.random.rand(unknown)", id="a name that may be a tensor"),
         pytest.param(COMPUTED, "z = np.random.rand(model.in_features)", id="of a model"),
         pytest.param(COMPUTED, "z = Tensor(weight)", id="a parameter"),
@@ -104,6 +107,8 @@ def test_a_tensor_is_another_one_behind_what_may_change_it() -> None:
         pytest.param(CLEARED, "z = torch.ones(4, requires_grad=True)", id="needs gradients"),
         pytest.param(CLEARED, "z = torch.ones(4, requires_grad=opt.more)", id="may need gradients"),
         pytest.param(CLEARED, "z = np.random.rand(**opt.sizes)", id="by unknown arguments"),
+        pytest.param(CLEARED, "z = torch.ones(2, device=choose())", id="where a function says"),
+        pytest.param(CLEARED, "z = torch.ones(2).to(choose())", id="moved to where a function says"),
         pytest.param(CLEARED, "z, y = np.random.rand(2)", id="taken apart"),
         pytest.param(CLEARED, "opt.z = np.random.rand(2)", id="kept"),
         pytest.param(CLEARED, "z = model(x)", id="computed"),
@@ -128,6 +133,24 @@ def test_what_is_made_of_what_was_made_before() -> None:
     [computed, first, second] = next(script.find(ast.For)).body
     assert is_prepared(script, second, [computed], [first])
     assert not is_prepared(script, second, [computed, first])
+
+
+@pytest.mark.parametrize(
+    "statement", ["z = y.float()", "z = y.view(-1).fill_(2.0)", "z = torch.as_tensor(y).fill_(2.0)"]
+)
+def test_another_name_of_a_tensor_that_a_step_reads(statement: str) -> None:
+    script = load(HEAD + "\n".join(f"    {each}" for each in [CLEARED, "y = x.view(-1)", COMPUTED, statement]))
+    [cleared, view, computed, last] = next(script.find(ast.For)).body
+    assert is_prepared(script, view, [cleared])
+    assert not is_prepared(script, last, [cleared, computed], [view])
+
+
+def test_a_name_that_is_made_of_itself() -> None:
+    script = load(
+        HEAD + "\n".join(f"    {each}" for each in [COMPUTED, "z = np.random.rand(2)", "z = torch.tensor(z)"])
+    )
+    [computed, first, second] = next(script.find(ast.For)).body
+    assert is_prepared(script, second, [computed], [first])
 
 
 def test_not_where_a_failure_is_handled() -> None:

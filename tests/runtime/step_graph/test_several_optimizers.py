@@ -31,7 +31,7 @@ def train_step(images, noise):
     optimizer_d.zero_grad()
     real = criterion(discriminator(images), torch.ones(6, 1))
     fake = criterion(discriminator(made.detach()), torch.zeros(6, 1))
-    d_loss = (real + fake) / 2
+    d_loss = (real + fake) / 2 {more}
     d_loss.backward()
     optimizer_d.step()
     {behind}
@@ -64,7 +64,7 @@ class Gan:
             **vars(self), "count": library["count"], "criterion": nn.functional.binary_cross_entropy_with_logits,
             "torch": torch, "nn": nn, "__name__": "script",
         }  # fmt: skip
-        exec(STEP.format(**{"before": "", "between": "", "behind": "", **edits}), known)
+        exec(STEP.format(**{"before": "", "between": "", "more": "", "behind": "", **edits}), known)
         self.step: Step = known["train_step"]
         self.trained = (self.generator, self.discriminator, self.optimizer_g, self.optimizer_d)
 
@@ -202,6 +202,21 @@ def test_a_frozen_discriminator_in_between(device: Accelerator) -> None:
 def test_a_discriminator_that_is_frozen_at_the_end(device: Accelerator) -> None:
     both = Both(device, between="discriminator.requires_grad_(True)", behind="discriminator.requires_grad_(False)")
     both.train(80)
+
+
+def test_a_penalty_of_gradients(device: Accelerator) -> None:
+    """A pass within the pass, whose own graph is differentiated."""
+    both = Both(
+        device,
+        between="mixed = ((images + made.detach()) / 2).requires_grad_(True)",
+        more="+ torch.autograd.grad(discriminator(mixed).sum(), mixed, create_graph=True)[0].norm()",
+    )
+    assert all(both.train(80)[-20:])
+
+
+def test_a_graph_that_two_passes_go_through(device: Accelerator) -> None:
+    both = Both(device, before="torch.relu(discriminator(images)).sum().backward(retain_graph=True)")
+    assert all(both.train(80)[-20:])
 
 
 # ---------------------------------------------------------------- what happens between the steps
