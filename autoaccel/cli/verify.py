@@ -70,6 +70,7 @@ class RankNumbers(click.ParamType):  # type: ignore[type-arg]
     metavar="N[,M]",
     help="Compare with what `distribute` makes of SCRIPT, run by one process and by N, and M, on the CPU.",
 )
+@click.option("--shard", is_flag=True, help="With --ranks: compare with what `distribute --shard` makes of it.")
 @click.option("--stderr", is_flag=True, help="Compare what is written to standard error, too.")
 @click.option("--json", "json_file", type=SourcePath(), metavar="FILE|-", help="Write all that is known there.")
 @settled(rule_options, configuration_options, output_options)
@@ -83,6 +84,7 @@ def verify(
     seeds: int | None,
     against: str | None,
     ranks: tuple[int, ...],
+    shard: bool,
     stderr: bool,
     json_file: Path | None,
     configure: Callable[..., Configuration],
@@ -102,7 +104,9 @@ def verify(
     reporting.check_output(json_file, [trial.path], "--json")
     if ranks:
         _check_ranks(trial.path)
-    configuration = distribute.configured(configure, trial.path) if ranks else configure([trial.path])
+    elif shard:
+        raise click.UsageError("--shard is about several processes: it wants --ranks")
+    configuration = distribute.configured(configure, trial.path, shard=shard) if ranks else configure([trial.path])
     configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
     session = Session(
         trial, timeout, steps, seeds, against, None if against is None else _other(trial.path, against), ranks, stderr

@@ -162,6 +162,7 @@ def test_a_reason_is_told(run: Run) -> None:
         ("plain.py --against done.py", "--against is not for that"),
         ("plain.py --extend-select AA190", "--extend-select is not for that"),
         ("-m elsewhere", "--ranks needs a script whose file is known"),
+        ("plain.py --shard --seeds 3", "--seeds is not for that"),
     ],
 )
 def test_ranks_that_cannot_be_compared(run: Run, arguments: str, said: str) -> None:
@@ -181,6 +182,19 @@ def test_what_is_compared_with_what(run: Run, monkeypatch: pytest.MonkeyPatch) -
     )
     texts = [next(iter(request.texts.values()), "") for request in observed.requests]
     assert texts[:2] == ["", ""] and all("x = shared(1)" in text for text in texts[2:])
+
+
+def test_parameters_that_are_spread_are_compared_with_one_process(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    observed = observing.install(monkeypatch)
+    result = run("verify", "--ranks", "2", "--shard", "plain.py")
+    assert "AA891 shard-call  1 change  equivalent  same  " in result.stdout, result.output
+    assert [(request.rank, request.ranks) for request in observed.requests] == [(0, 1)] * 3 + [(0, 2), (1, 2)]
+
+
+def test_shard_wants_ranks(run: Run) -> None:
+    result = run("verify", "--shard", "plain.py")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.splitlines()[-1] == "Error: --shard is about several processes: it wants --ranks"
 
 
 def test_who_is_to_blame(run: Run) -> None:

@@ -95,6 +95,7 @@ slow.py --frobnicate                | 2 nothing  | 2 nothing        | 2 nothing 
 slow.py --fail-on exact             | 1 findings | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 1 findings | 2 nothing
 slow.py --fail-on exat              | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 2 nothing  | 2 nothing
 slow.py --ranks 2                   | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 2 nothing  | 2 nothing
+slow.py --shard                     | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | 2 nothing  | 2 nothing
 slow.py -                           | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 1 report  | 2 nothing | 0 choice  | 2 nothing | ·          | ·
 slow.py --stdin-filename x.py       | 2 nothing  | 2 nothing        | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | ·          | ·
 --isolated                          | 2 findings | 2 findings       | 2 nothing | 2 nothing      | 2 nothing       | 2 nothing | 2 nothing | 2 nothing | 2 nothing | ·          | ·

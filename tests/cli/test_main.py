@@ -34,8 +34,8 @@ OPTIONS = {
     ],
     "verify": [
         "--against", "--color", "--config", "--extend-select", "--help", "--ignore", "--isolated", "--json", "--python",
-        "--quiet", "--ranks", "--scratch", "--seeds", "--select", "--set", "--stderr", "--steps", "--tier", "--timeout",
-        "--verbose", "-h", "-m", "-q", "-v",
+        "--quiet", "--ranks", "--scratch", "--seeds", "--select", "--set", "--shard", "--stderr", "--steps", "--tier",
+        "--timeout", "--verbose", "-h", "-m", "-q", "-v",
     ],
     "run": [
         "--color", "--config", "--extend-select", "--help", "--ignore", "--isolated", "--quiet", "--select", "--set",

@@ -111,6 +111,24 @@ def test_what_is_distributed_already(run: Run) -> None:
     assert (result.exit_code, SAME in result.stdout) == (0, True), result.output
 
 
+def test_parameters_that_are_spread(run: Run) -> None:
+    result = run(SCRIPT.format(seed=SEED, end=SAVE), "--shard")
+    assert (result.exit_code, SAME in result.stdout) == (0, True), result.output
+    assert "AA804 distribute-sharded  3 changes  equivalent  same  by one process bit for bit, by 2 " in result.stdout
+
+
+def test_what_one_process_has_of_parameters_that_are_spread_is_not_all(run: Run) -> None:
+    text = DISTRIBUTED.replace("accel.distribute(model)", "accel.distribute(model, shard=True)")
+    of_a_part = "p.to_local() if hasattr(p, 'to_local') else p for p in model.parameters()"
+    text = text.replace(
+        "        optimizer.zero_grad",
+        f"        loss += sum(p.pow(2).sum() for p in ({of_a_part}))\n{' ' * 8}optimizer.zero_grad",
+    )
+    result = run(text.format(seed=SEED, end=""), "--shard")
+    assert result.exit_code == 1, result.output
+    assert "by 2 processes" in result.stdout
+
+
 def test_a_file_of_each_process_is_told_with_its_line(run: Run) -> None:
     result = run(DISTRIBUTED.format(seed=SEED, end=SAVE))
     assert result.exit_code == 1, result.output
