@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,6 +30,8 @@ Said = frozenset[str]
 BESIDE = frozenset({"beside", "file"})
 """The bounds of how files beside a project are read."""
 _BESIDES = " besides"
+_IN_VAIN = re.compile(r"too few|too short to gain")
+"""What is said of a finding that is right and gains nothing, after all else that speaks against it was asked."""
 
 
 def fixtures() -> Iterator[Texts]:
@@ -83,7 +86,7 @@ def variants(bounds: Bounds | None = None) -> Iterator[tuple[str, Bounds]]:
 
 def said(texts: Texts, bounds: Bounds | None = None, only: Iterable[Path] | None = None) -> dict[Path, Said]:
     """The findings in each file, suppressed ones too; and the places that a rule speaks of besides: those of findings
-    that wait for others, and of calls in statements that a finding removes."""
+    that wait for others, of those that would gain nothing, and of calls in statements that a finding removes."""
     project = _project(texts, bounds=bounds)
     found: dict[Path, Said] = {}
     for path in texts if only is None else only:
@@ -94,6 +97,7 @@ def said(texts: Texts, bounds: Bounds | None = None, only: Iterable[Path] | None
             continue
         findings = (*analysis.findings, *(each for each, _ in analysis.suppressed))
         besides = [(each.rule, each.node) for each in analysis.waiting]
+        besides += [(each.rule, each.node) for each in analysis.skipped if _IN_VAIN.search(each.reason)]
         besides += [(each.rule, call) for each in findings for call in _removed_calls(each)]
         places = (f"{rule.code}@{_place(node)}{_BESIDES}" for rule, node in besides)
         found[path] = frozenset((*map(_spelled, findings), *places))
