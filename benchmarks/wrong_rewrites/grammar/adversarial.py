@@ -14,7 +14,7 @@ _NETWORK = """
 class {name}(nn.Module):
     def __init__(self):
         super().__init__()
-        self.body = nn.Sequential(nn.Linear({width}, 8), nn.LeakyReLU(0.2){norm}, nn.Linear(8, {out}){last})
+        self.body = nn.Sequential(nn.Linear({width}, 8), nn.LeakyReLU(0.2){norm}, nn.Linear(8, int("{out}")){last})
 
     def forward(self, x):
         return self.body(x)

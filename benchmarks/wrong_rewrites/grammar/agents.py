@@ -175,7 +175,7 @@ def build(builder: Builder) -> None:
 
 def _policy(builder: Builder) -> str:
     drop = ["self.drop = nn.Dropout(0.3)"] if builder.has("policy dropout") else []
-    init = ["self.body = nn.Linear(4, 8)", "self.head = nn.Linear(8, 3)", "self.value = nn.Linear(8, 1)", *drop]
+    init = ["self.body = nn.Linear(4, 8)", "self.head = nn.Linear(8, int('3'))", "self.value = nn.Linear(8, 1)", *drop]
     body = [
         "h = torch.tanh(self.body(x))",
         *(["h = self.drop(h)"] if drop else []),

@@ -9,6 +9,8 @@ from benchmarks.wrong_rewrites.grammar.routing import routed
 
 SAMPLES, BATCH = 12, 4
 
+# A text, as from a command line: rules leave runs alone of which literals show that they are too short to gain.
+_STEPS = 'for step in range(int("4")):'
 INPUTS = {
     "vector": f"torch.randn({SAMPLES}, 6)",
     "image": f"torch.randn({SAMPLES}, 1, 6, 6)",
@@ -293,7 +295,7 @@ def loop(builder: Builder, key: str, inputs: str) -> Loop:
             after = ["step += 1"]
         case "next":
             before = ["batches = iter($loader)"]
-            header = "for step in range(4):"
+            header = _STEPS
             unpack = [
                 "try:",
                 f"    {items} = next(batches)",
@@ -316,7 +318,7 @@ def loop(builder: Builder, key: str, inputs: str) -> Loop:
                 "def endless(loader):\n    while True:\n        for batch in loader:\n            yield batch",
             )
             if sort == "next of endless":
-                header, unpack = "for step in range(4):", [f"{items} = next(batches)", *unpack]
+                header, unpack = _STEPS, [f"{items} = next(batches)", *unpack]
             else:
                 iterated = "batches" if sort == "generator" else "endless($loader)"
                 target = items if whole or "," not in items else f"({items})"

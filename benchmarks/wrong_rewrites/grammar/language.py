@@ -50,7 +50,7 @@ class Language(nn.Module):
         self.embedding = nn.Embedding(9, 4)
         {made}
         self.drop = nn.Dropout(0.1)
-        self.head = nn.Linear(8, 9)
+        self.head = nn.Linear(8, int("9"))
 
     def initial(self, size, device):
         {initial}

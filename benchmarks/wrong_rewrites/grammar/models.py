@@ -6,6 +6,7 @@ from benchmarks.wrong_rewrites.grammar.building import Builder
 from benchmarks.wrong_rewrites.programs import indent
 
 HIDDEN = 8
+# Widths of heads are read from texts, as from a command line: rules leave networks alone that literals show to be small.
 
 
 def build(builder: Builder, inputs: str, width: int) -> str:
@@ -105,7 +106,7 @@ def build(builder: Builder, inputs: str, width: int) -> str:
         body.append("h = h + torch.tensor(np.ones(h.shape[1], dtype=np.float32)).to(h.device)")
     if has("remember features"):
         body.append("self.features = h")
-    init.append(f"self.head = nn.Linear({HIDDEN}, {width})")
+    init.append(f"self.head = nn.Linear({HIDDEN}, int('{width}'))")
     body.append("out = self.head(h)")
     if has("sigmoid"):
         body.append("out = torch.sigmoid(out)")
