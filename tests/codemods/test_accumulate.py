@@ -142,6 +142,7 @@ OTHERS: tuple[dict[str, str], ...] = ({}, ADAM, CLIPPED, SCHEDULED)
     ],
     ids=["switched off", "float32", "scaled"],
 )
+@pytest.mark.usefixtures("whatever_it_gains")
 def test_with_all_other_rules_it_trains_as_it_does_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], later: bool, environment: dict[str, str]
 ) -> None:

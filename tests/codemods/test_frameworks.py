@@ -14,7 +14,7 @@ OWN_LOOP = """
     from torch import nn
     {imports}
 
-    model = nn.Linear(10, 2).to("cuda")
+    model = nn.Linear(1000, 2).to("cuda")
     optimizer = torch.optim.Adam(model.parameters())
     {made}
     for x, y in loader:

@@ -24,7 +24,7 @@ CELLS = (
         "x = torch.randn(96, 6)\ny = (x.sum(dim=1) > 0).long()"
     ),
     "loader = DataLoader(TensorDataset(x, y), batch_size=16, shuffle=True)",
-    "model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))\nmodel.to(device);",
+    "model = nn.Sequential(nn.Linear(6, 256), nn.ReLU(), nn.Linear(256, 2))\nmodel.to(device);",
     "criterion = nn.CrossEntropyLoss()\noptimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)",
     "total = 0.0",
     (

@@ -36,7 +36,7 @@ def small(script: Script, forwards: Sequence[ast.Call], code: Iterable[ScriptNod
         total += count
     if not forwards or total > SMALL or multiplies(code):
         return None
-    return skip_reasons.SMALL_MODEL.format(count=total)
+    return skip_reasons.SMALL_MODEL.format(count=f"{total:,}")
 
 
 def _steps(script: Script, step: TrainingStep, anchors: Sequence[ast.stmt]) -> int | None:

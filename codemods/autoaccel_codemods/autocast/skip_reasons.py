@@ -118,4 +118,4 @@ RETURNED: Final = "it is returned to code that is not seen"
 # -- What the runtime would leave in float32 (`literal_gain`)
 
 FEW_STEPS: Final = "it makes {steps} steps, too few to find out whether low precision pays"
-SMALL_MODEL: Final = "what it runs has {count:,} parameters, too few for low precision to pay"
+SMALL_MODEL: Final = "what it runs has {count} parameters, too few for low precision to pay"

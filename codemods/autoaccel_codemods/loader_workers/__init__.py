@@ -58,6 +58,7 @@ from autoaccel_codemods.loader_workers.worker_safety import (
     kept_workers,
     moved_later,
     no_workers,
+    trains_on_cpu,
     unfit,
     unreadable,
     worker_edits,
@@ -109,6 +110,8 @@ def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
             yield RULE.skip(made.call, wrong)
         return
     refused = no_workers(script, made, sources, uses) if without else None
+    if without and refused is None and trains_on_cpu(script):
+        refused = "no workers: it trains on the CPU, whose time they would take from the training itself"
     first: Finding | None = None
     if refused is not None:
         yield RULE.skip(made.call, refused)

@@ -162,12 +162,10 @@ def no_workers(
     if handled_errors.handles_errors(script, made, draws):
         return f"no workers: {handled_errors.REASON}"
     reason = loader_state(script, made).problem(draws, in_workers=True)
-    if reason is None and _trains_on_cpu(script):
-        reason = "it trains on the CPU, whose time they would take from the training itself"
     return f"no workers: {reason}" if reason is not None else None
 
 
-def _trains_on_cpu(script: Script) -> bool:
+def trains_on_cpu(script: Script) -> bool:
     """Whether a program trains, and surely nothing in it leaves the CPU."""
     if not backend_settings.stays_on_the_cpu(script):
         return False
