@@ -31,7 +31,7 @@ class Jittered(Noisy):
 
 noisy = DataLoader(Noisy(), batch_size=12)
 jittered = DataLoader(Jittered(), batch_size=12)
-model = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, 1)).to(device)
+model = nn.Sequential(nn.Linear(1, 32), nn.Tanh(), nn.Linear(32, int("1"))).to(device)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 
 for epoch in range(3):

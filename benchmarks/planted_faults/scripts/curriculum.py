@@ -25,7 +25,7 @@ class Mixtures(Dataset):
 
 dataset = Mixtures()
 loader = DataLoader(dataset, batch_size=16, shuffle=True)
-model = nn.Sequential(nn.Linear(6, 24), nn.Tanh(), nn.Linear(24, 3)).to(device)
+model = nn.Sequential(nn.Linear(6, 24), nn.Tanh(), nn.Linear(24, int("3"))).to(device)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 
 for epoch in range(4):

@@ -15,7 +15,7 @@ class Elman(nn.Module):
     def __init__(self):
         super().__init__()
         self.step = nn.Linear(5 + HIDDEN, HIDDEN)
-        self.out = nn.Linear(HIDDEN, CLASSES)
+        self.out = nn.Linear(HIDDEN, int(CLASSES))
 
     def forward(self, x):
         h = torch.zeros(x.size(0), HIDDEN).to(device)

@@ -7,7 +7,7 @@ rng = np.random.default_rng(4)
 torch.manual_seed(4)
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
-model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4)).to(device)
+model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, int("4"))).to(device)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 buffer = np.zeros((16, 4), dtype=np.float32)
 history = []

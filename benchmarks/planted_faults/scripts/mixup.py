@@ -21,7 +21,7 @@ class Rings(Dataset):
 
 
 loader = DataLoader(Rings(), batch_size=12, shuffle=True)
-model = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 2)).to(device)
+model = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, int("2"))).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
 for epoch in range(3):

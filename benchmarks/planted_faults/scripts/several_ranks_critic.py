@@ -6,8 +6,8 @@ torch.manual_seed(0)
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 loader = DataLoader(TensorDataset(torch.randn(43, 6) * 0.5 + 1), batch_size=8, shuffle=True)
 
-generator = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 6)).to(device)
-critic = nn.Sequential(nn.Linear(6, 16), nn.LeakyReLU(0.2), nn.Linear(16, 1)).to(device)
+generator = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, int("6"))).to(device)
+critic = nn.Sequential(nn.Linear(6, 16), nn.LeakyReLU(0.2), nn.Linear(16, int("1"))).to(device)
 optimizer_g = torch.optim.SGD(generator.parameters(), lr=0.05)
 optimizer_c = torch.optim.SGD(critic.parameters(), lr=0.05)
 

@@ -17,7 +17,7 @@ class Encoder(nn.Module):
     def __init__(self):
         super().__init__()
         self.body = nn.Linear(12, 16)
-        self.head = nn.Linear(16, 4)
+        self.head = nn.Linear(16, int("4"))
 
     def forward(self, x):
         z = torch.tanh(self.body(x))

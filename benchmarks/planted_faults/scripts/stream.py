@@ -15,7 +15,7 @@ class Stream(IterableDataset):
 
 
 loader = DataLoader(Stream(), batch_size=8)
-model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 5)).to(device)
+model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, int("5"))).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
 for epoch in range(3):

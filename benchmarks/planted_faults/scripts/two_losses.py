@@ -16,8 +16,8 @@ class TwoHeads(nn.Module):
     def __init__(self):
         super().__init__()
         self.trunk = nn.Sequential(nn.Linear(10, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU())
-        self.kind = nn.Linear(32, 2)
-        self.size = nn.Linear(32, 1)
+        self.kind = nn.Linear(32, int("2"))
+        self.size = nn.Linear(32, int("1"))
 
     def forward(self, x):
         h = self.trunk(x)

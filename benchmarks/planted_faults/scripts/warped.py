@@ -11,7 +11,7 @@ device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 x = torch.randn(160, 8)
 y = (x[:, :2].prod(1) > 0).long()
 loader = DataLoader(TensorDataset(x, y), batch_size=16, shuffle=True)
-model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 2)).to(device)
+model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, int("2"))).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
 
