@@ -110,11 +110,12 @@ class RemoveStatement:
 
     With `moved` the comments go, too: the same finding inserts statement and comments elsewhere. Where it inserts
     something before the statement as well, the comments above stay, for that: all of them if it does so below them,
-    else but the one right above the statement.
+    else but the one right above the statement, and that, too, if it is a heading (`# -----`), but for `with_heading`.
     """
 
     statement: ast.stmt
     moved: bool = False
+    with_heading: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,7 +22,8 @@ NEWLINE = re.compile(r"\r\n|\r|\n")
 
 CELL = re.compile(r"#[ \t]*%%")
 """Where a cell of a percent script begins."""
-_OF_MORE = re.compile(r"#(\W{3,}$|.*:\s*(off|disable)\b)")  # a heading's `# -----`, or a directive: `# fmt: off`
+_HEADING = re.compile(r"#\W{3,}$")
+_DIRECTIVE = re.compile(r"#.*:\s*(off|disable)\b")
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
@@ -370,12 +371,19 @@ def split_lines(text: str) -> list[str]:
     return NEWLINE.split(text)
 
 
-def comment_above(lines: Sequence[str]) -> int:
-    """How many of the last of some lines are a comment that may speak of what follows alone: no heading, no directive,
-    no beginning of a cell."""
+def is_heading(line: str) -> bool:
+    """Whether a line is one of those above and below a heading: `# -----`."""
+    return _HEADING.match(line.strip()) is not None
+
+
+def comment_above(lines: Sequence[str], *, headings: bool = False) -> int:
+    """How many of the last of some lines are a comment that may speak of what follows alone: no directive such as
+    `# fmt: off`, no beginning of a cell, and no heading unless these count, also above a blank line."""
     count = 0
+    if headings and len(lines) > 1 and not lines[-1].strip() and is_heading(lines[-2]):
+        count = 1
     while count < len(lines) and (line := lines[-1 - count].lstrip()).startswith("#") and not CELL.match(line):
-        if _OF_MORE.match(line.rstrip()):
+        if _DIRECTIVE.match(line) or (is_heading(line) and not headings):
             return 0
         count += 1
     return count

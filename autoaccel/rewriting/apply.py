@@ -156,8 +156,8 @@ class _Transformer(cst.CSTTransformer):
                         self._beside.insert_after(self._statement(statement), code, finding)
                         if apart:
                             self._beside.set_apart(self._statement(statement))
-                    case RemoveStatement(statement=statement, moved=moved):
-                        self._beside.remove(self._statement(statement), moved=moved)
+                    case RemoveStatement(statement=statement, moved=moved, with_heading=heading):
+                        self._beside.remove(self._statement(statement), moved=moved, heading=heading)
                     case AddImport() | EditComment():
                         pass
 

@@ -53,6 +53,7 @@ class StatementEdits:
         self.after: dict[cst.CSTNode, list[Insertion]] = {}
         self.removed: set[cst.CSTNode] = set()
         self.moved: set[cst.CSTNode] = set()
+        self.headed: set[cst.CSTNode] = set()
         self.wraps: list[Wrap] = []
         self.apart: set[cst.CSTNode] = set()
         self.low: set[cst.CSTNode] = set()
@@ -69,10 +70,12 @@ class StatementEdits:
         _add_once(self.after.setdefault(statement, []), code, finding)
         self._concerned.add(statement)
 
-    def remove(self, statement: Statement, *, moved: bool = False) -> None:
+    def remove(self, statement: Statement, *, moved: bool = False, heading: bool = False) -> None:
         self.removed.add(statement)
         if moved:
             self.moved.add(statement)
+        if heading:
+            self.headed.add(statement)
         self._concerned.add(statement)
 
     def wrap(self, first: Statement, last: Statement, header: Code, tail: Code | None, finding: Finding) -> None:
@@ -110,6 +113,7 @@ class _Entry:
     apart: bool = False
     low: bool = False
     moved: bool = False
+    headed: bool = False
 
 
 def edited(original: Block, updated: Block, edits: StatementEdits, renderer: Renderer) -> Block:
@@ -204,7 +208,15 @@ def _entry(keys: tuple[cst.CSTNode, ...], line: Line, edits: StatementEdits) -> 
     [key] = keys
     before, after = edits.before.get(key, []), edits.after.get(key, [])
     return _Entry(
-        keys, line, before, after, key in edits.removed, key in edits.apart, key in edits.low, key in edits.moved
+        keys,
+        line,
+        before,
+        after,
+        key in edits.removed,
+        key in edits.apart,
+        key in edits.low,
+        key in edits.moved,
+        key in edits.headed,
     )
 
 
@@ -402,7 +414,7 @@ def _unit(entry: _Entry, renderer: Renderer) -> tuple[list[Line], list[cst.Empty
         return [*_placed_before(before, entry.line, low=entry.low), *after], []
     left = list(entry.line.leading_lines) if before or not entry.moved else []
     if entry.moved and not entry.low:
-        left = left[: _comment_of_line(left)]
+        left = left[: _comment_of_line(left, headings=entry.headed)]
     if entry.moved:
         pass  # its own comment stands where its code does
     elif isinstance(entry.line, cst.SimpleStatementLine) and entry.line.trailing_whitespace.comment is not None:
@@ -437,9 +449,11 @@ def _placed_before(inserted: list[Line], line: Line, *, low: bool = False) -> li
     return [first, *inserted[1:], line.with_changes(leading_lines=leading[cut:])]
 
 
-def _comment_of_line(leading: Sequence[cst.EmptyLine]) -> int:
-    """Where the comment right above a line begins, if it may be of that line alone: not a heading or a directive."""
-    return len(leading) - comment_above([each.comment.value if each.comment else "" for each in leading])
+def _comment_of_line(leading: Sequence[cst.EmptyLine], *, headings: bool = False) -> int:
+    """Where the comment right above a line begins, if it may be of that line alone: not a directive, nor a heading
+    unless these count."""
+    lines = [each.comment.value if each.comment else "" for each in leading]
+    return len(leading) - comment_above(lines, headings=headings)
 
 
 def _is_of_the_line(above: cst.EmptyLine) -> bool:

@@ -11,7 +11,7 @@ from autoaccel.analysis.definite_assignment import is_bound, is_made_by_calls
 from autoaccel.analysis.name_lookups import reads_any_name
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import comment_above, position, split_lines, walk_scope
+from autoaccel.dataflow.syntax_index import comment_above, is_heading, position, split_lines, walk_scope
 from autoaccel.edits import Code, Edit, InsertBefore, RemoveStatement, literal
 from autoaccel.pytorch.introspection import annotations_read, name_looked_up
 from autoaccel.pytorch.reachable_code import reachable_code
@@ -102,9 +102,10 @@ def edits(script: Script, lifted: Lifted) -> Iterator[Edit]:
     for each in region.shown:
         own = _lines(script, each)
         lines += _dedented(script, own[0], own[-1])
-    stays = not _takes_comment(script, region)
-    yield InsertBefore(_called_at(region), Code(literal("\n".join(lines))), below_comments=stays)
-    yield from (RemoveStatement(each, moved=True) for each in (*region.statements, *region.shown))
+    called, taken = _called_at(region), _comment_taken(script, region) > 0
+    yield InsertBefore(called, Code(literal("\n".join(lines))), below_comments=not taken)
+    for each in (*region.statements, *region.shown):
+        yield RemoveStatement(each, moved=True, with_heading=taken and each is called)
 
 
 def _function(script: Script, lifted: Lifted, name: str, tensor: str | None) -> str:
@@ -132,7 +133,7 @@ def _body(script: Script, region: StepRegion, changes: Mapping[ast.expr, str]) -
     """The text of the statements with its comments, at the indentation of a function's body."""
     text = split_lines(script.text)
     first, last = region.statements[0].lineno, region.statements[-1].end_lineno or 0
-    taken = comment_above(text[: _called_at(region).lineno - 1]) if _takes_comment(script, region) else 0
+    taken = _comment_taken(script, region)
     stays = _staying(script, region, taken)
     if not region.aside:
         first -= taken
@@ -168,14 +169,14 @@ def _lines(script: Script, statement: ast.stmt) -> range:
     return range(statement.lineno - commented, (statement.end_lineno or statement.lineno) + 1)
 
 
-def _takes_comment(script: Script, region: StepRegion) -> bool:
-    """Whether the comment above the statement in whose place the step is called is of that alone, and goes along: where
-    the step has further comments, or paragraphs, it does not speak of all of it."""
+def _comment_taken(script: Script, region: StepRegion) -> int:
+    """How many lines the comment has above the statement in whose place the step is called, if it is of that alone and
+    goes along: where the step has further comments, or paragraphs, it does not speak of all of it."""
     text = split_lines(script.text)
     called, first, last = (each.lineno for each in (_called_at(region), region.statements[0], region.statements[-1]))
-    rest = {*range(first - (first < called), last)} - _staying(script, region)
-    parted = any(not text[number - 1].strip() or text[number - 1].lstrip().startswith("#") for number in rest)
-    return parted and comment_above(text[: called - 1]) > 0
+    rest = [text[number - 1] for number in {*range(first - (first < called), last)} - _staying(script, region)]
+    parted = any(not line.strip() or line.lstrip().startswith("#") for line in rest)
+    return comment_above(text[: called - 1], headings=any(map(is_heading, rest))) if parted else 0
 
 
 def _called_at(region: StepRegion) -> ast.stmt:
