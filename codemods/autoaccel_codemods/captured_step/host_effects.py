@@ -43,6 +43,7 @@ _LOUD = frozenset(
     cuda.random.manual_seed cuda.random.manual_seed_all
     nn.utils.rnn.pack_padded_sequence nn.utils.rnn.pack_sequence""".split()
 )
+_DRAWS = frozenset(f"torch.{name}" for name in ("rand", "randn", "randint"))
 _KINDS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION, Kind.TENSOR, Kind.BATCH, Kind.PARAMETER, Kind.NONE})
 
 
@@ -61,11 +62,12 @@ def refuse(script: Script, region: StepRegion) -> None:
             raise DeclinedError(f"`{other.source(patched)}` puts something else in the place of what torch has")
     if (seen := intercepted(script) or attributes_listed(script, Kind.OPTIMIZER)) is not None:
         raise DeclinedError(seen)
+    numbers = [each.value for each in region.numbers]
     for other, code in reachable_code(script, region.statements, building=False):
         own = region.statements if any(code is each for each in region.statements) else ()
         body = code.body if isinstance(code, ast.FunctionDef) else [code]
         for part in (part for statement in body for part in breadth_first(statement)):
-            if own and (part in region.moves or _chooses_grad_mode(other, part, region)):
+            if own and (part in region.moves or part in numbers or _chooses_grad_mode(other, part, region)):
                 continue
             if said := _said(other, part, own=own):
                 line = getattr(part, "lineno", code_line(code))
@@ -126,6 +128,7 @@ def _call(script: Script, call: ast.Call, *, own: Sequence[ast.stmt]) -> str | N
         return None if own else f"calls `{text}`"
     if qualified is not None and not script.is_project_name(call.func):
         silent = qualified.startswith(_SILENT_MODULES) and qualified not in _LOUD
+        silent = silent or (qualified in _DRAWS and _is_drawn_by_the_device(call))
         return None if silent else f"calls `{text}`"
     match call.func:
         case ast.Name(id=name) if name in BUILTINS and not script.definitions(call.func):
@@ -147,6 +150,15 @@ def _call(script: Script, call: ast.Call, *, own: Sequence[ast.stmt]) -> str | N
 def _is_told_by_its_use(value: Value) -> bool:
     """Whether all that is known of a module is that it is used like one: `def train(model): model.train()`."""
     return value.kind is Kind.MODULE and value.cls is None and isinstance(value.node, ast.arg | ast.Attribute)
+
+
+def _is_drawn_by_the_device(call: ast.Call) -> bool:
+    """Whether random numbers are the device's, as those of dropout are, by its own generator: `device=device`."""
+    given = {each.arg: each.value for each in call.keywords}
+    if "device" not in given or not given.keys().isdisjoint({"generator", "out", None}):
+        return False
+    texts = (part.value for part in ast.walk(given["device"]) if isinstance(part, ast.Constant))
+    return all(isinstance(each, str) and not each.startswith("cpu") for each in texts)
 
 
 def _method(script: Script, call: ast.Call, owner: ast.expr, name: str, *, own: Sequence[ast.stmt]) -> str | None:

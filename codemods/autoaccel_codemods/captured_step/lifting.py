@@ -99,6 +99,7 @@ def edits(script: Script, lifted: Lifted) -> Iterator[Edit]:
     target = f"{', '.join(lifted.results)} = " if lifted.results else ""
     moved = {_receiver(each).id: script.source(each) for each in region.moves}
     lines = [f"{target}{name}({', '.join(moved.get(each, each) for each in lifted.parameters)})"]
+    lines += [f"{each} = {each}.item()" for each in map(_number, region.numbers) if each in lifted.results]
     for each in region.shown:
         own = _lines(script, each)
         lines += _dedented(script, own[0], own[-1])
@@ -117,6 +118,10 @@ def _function(script: Script, lifted: Lifted, name: str, tensor: str | None) -> 
     decorator = f"@{script.accel}.step({', '.join([*map(script.source, region.models), *optimizers])})"
     parameters, given = [*lifted.parameters], ""
     changes: dict[ast.expr, str] = {each: _receiver(each).id for each in region.moves}
+    for each in region.numbers:
+        assert isinstance(each.value, ast.Call)
+        assert isinstance(each.value.func, ast.Attribute)
+        changes[each.value] = script.source(each.value.func.value)
     if tensor is not None:
         parameters = [f"{each}: {tensor}" for each in lifted.parameters]
         returned = [tensor] * len(lifted.results) or ["None"]
@@ -183,6 +188,11 @@ def _called_at(region: StepRegion) -> ast.stmt:
     """The statement in whose place the step is called: the first one, or the first below what stays in the loop."""
     below = region.aside[-1].lineno if region.aside else 0
     return next(each for each in region.statements if each.lineno > below)
+
+
+def _number(statement: ast.Assign) -> str:
+    assert isinstance(statement.targets[0], ast.Name)
+    return statement.targets[0].id
 
 
 def _receiver(move: ast.Call) -> ast.Name:

@@ -12,6 +12,7 @@ from autoaccel.dataflow.syntax_index import Loop, is_constant, position, walk_sc
 from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel.pytorch.device_moves import device_move
 from autoaccel.pytorch.gradients import is_backward
+from autoaccel.pytorch.integers import integral
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_model, may_run_model
@@ -28,6 +29,7 @@ _DEVICE = ast.Name | ast.Attribute | ast.Constant | ast.expr_context
 _FORMS = RESHAPING | {"float", "long", "int", "bool", "half", "double"}
 _CLIPPING = frozenset({"torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"})
 _NAMES = ast.Name | ast.Tuple | ast.expr_context
+_FILLED = frozenset(f"torch.{name}" for name in ("zeros", "ones", "full", "empty"))
 _UNMOVABLE = ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.Starred
 
 
@@ -48,6 +50,9 @@ class StepRegion:
     random numbers: they stay in the loop, before the step."""
     moves: tuple[ast.Call, ...]
     """Copies of the batch to the device, `images.to(device)`: these are made where the step is called."""
+    numbers: tuple[ast.Assign, ...]
+    """`D_x = output.mean().item()`, a number that nothing else of the step reads: the step hands out the tensor, and it
+    is read after it."""
     phase: ast.expr | None
     """The test, of what the loop does not change, by which it trains, or else only evaluates: `if train: …`."""
 
@@ -181,8 +186,20 @@ def beginning_at(script: Script, step: TrainingStep, first: int) -> StepRegion:
     scope = script.function(backwards[0].call) or script.tree
     refuse_changed(script, statements, shown)
     moves = _moves(script, statements, loop)
+    numbers = tuple(each for each in statements if isinstance(each, ast.Assign) and _is_number(each, statements))
     trained = tuple({script.source(each): each for each in optimizers}.values())
-    return StepRegion(statements, shown, loop, scope, models, trained, aside, moves, phase)
+    return StepRegion(statements, shown, loop, scope, models, trained, aside, moves, numbers, phase)
+
+
+def _is_number(statement: ast.Assign, statements: Sequence[ast.stmt]) -> bool:
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(attr="item"), args=[]) as read):
+            rest = [each for each in statements if each is not statement]
+            used = {name for each in rest for name in variables(each, ast.Load | ast.Store | ast.Del)}
+            plain = not read.keywords and read.lineno == read.end_lineno
+            return plain and name not in used | variables(statement, ast.Load)
+        case _:
+            return False
 
 
 def _aside(
@@ -198,7 +215,24 @@ def _aside(
         moved = all(_clears(other, phase) for other in passed) and _only_move(script, each)
         if moved or is_prepared(script, each, passed, found):
             found.append(each)
-    return found
+    kept: list[ast.stmt] = []
+    for each in reversed(found):
+        if not _makes_inside(script, each) or any(
+            variables(each, ast.Store) & variables(other, ast.Load) for other in kept
+        ):
+            kept.insert(0, each)
+    return kept
+
+
+def _makes_inside(script: Script, statement: ast.stmt) -> bool:
+    """Whether a step may as well do this itself: ask for a size, or have the device make a tensor of one number."""
+    match statement:
+        case ast.Assign(value=ast.Call(func=function, keywords=keywords)) if script.qualname(function) in _FILLED:
+            return any(each.arg == "device" for each in keywords)
+        case ast.Assign(value=value):
+            return integral(script, value)
+        case _:
+            return False
 
 
 def _only_move(script: Script, statement: ast.stmt) -> bool:

@@ -18,9 +18,10 @@ _BARE_FIELD = re.compile(r"\{\w*\}")
 
 def refuse(script: Script, lifted: Lifted) -> None:
     """Raises `DeclinedError` where a result may be used for more than its value."""
+    numbers = {part.id for each in lifted.region.numbers for part in each.targets if isinstance(part, ast.Name)}
     inside = {part for each in lifted.region.statements for part in ast.walk(each)}
     for name in script.find(ast.Name):
-        if name.id not in lifted.results or name in inside or not isinstance(name.ctx, ast.Load):
+        if name.id not in lifted.results or name.id in numbers or name in inside or not isinstance(name.ctx, ast.Load):
             continue
         found = script.definitions(name)
         if found and not any(each.node in inside for each in found):
