@@ -39,7 +39,7 @@ LOG = {
         "import engine\ndef mine(x): ...\nfor i, engine.log in [(1, mine)]: pass\n",
         ["log", "mine"],
     ),
-    "by a context": ("import engine\nwith open('x') as engine.log: pass\n", None),
+    "by a context": ("import engine\nimport tools\nwith tools.opened('x') as engine.log: pass\n", None),
     "one of the arguments": ("import engine\nprint(\n    engine.log, sep='')\n", ["log"]),
     "under another name": ("import engine as e\ndef mine(x): ...\ne.log = mine\n", ["log", "mine"]),
     "by setattr": ("import engine\ndef mine(x): ...\nsetattr(engine, 'log', mine)\n", ["log", "mine"]),
