@@ -13,6 +13,7 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import comment_above, is_heading, position, split_lines, walk_scope
 from autoaccel.edits import Code, Edit, InsertBefore, RemoveStatement, literal
+from autoaccel.library_models.tensor_operations import INFORMATION, METHODS
 from autoaccel.pytorch.introspection import annotations_read, name_looked_up
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step import type_hints
@@ -22,6 +23,7 @@ from autoaccel_codemods.captured_step.shown_statements import noted
 
 _NOT_THERE = "its model and its optimizer may not be there before the loop"
 _PLAIN_NUMBERS = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING})
+_PARTS = INFORMATION | {"data", "dtype", "layout", "real", "imag", "T", "mT", "H", "mH"}
 _STAYING = _PLAIN_NUMBERS | {
     *(Kind.MODULE, Kind.LOSS_FUNCTION, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.SCALER, Kind.DEVICE, Kind.DTYPE),
     *(Kind.NONE, Kind.FUNCTION, Kind.CLASS, Kind.OBJECT),
@@ -439,13 +441,19 @@ def _parameters(function: ast.FunctionDef) -> set[str]:
 
 
 def _is_the_same_in_all_steps(script: Script, names: Sequence[ast.Name], name: str) -> bool:
-    """Whether what a function is given is no tensor: a model, what it only calls, an object of which it reads more."""
-    for each in names:
-        if each.id == name and not script.values(each).kinds <= _STAYING:
-            parent = script.parent(each)
-            if not (isinstance(parent, ast.Call) and parent.func is each):
-                return False
-    return True
+    """Whether what a function is given is no tensor: a model, what it only calls, settings of which it reads some."""
+    reads = (each for each in names if each.id == name)
+    return all(script.values(each).kinds <= _STAYING or _is_of_no_tensor(script, each) for each in reads)
+
+
+def _is_of_no_tensor(script: Script, read: ast.Name) -> bool:
+    match script.parent(read):
+        case ast.Call(func=function):
+            return function is read
+        case ast.Attribute(attr=attr) as attribute:
+            return attr not in (_PARTS if script.call_of(attribute) is None else METHODS)
+        case _:
+            return False
 
 
 def _anchor(script: Script, region: StepRegion, names: set[str]) -> ast.stmt:
