@@ -4,16 +4,16 @@ The host launches some hundred kernels for a step; where they are short, the dev
 all of a step, from the forward pass to the optimizer's update, and replays it by one launch. For that the step has to
 be a function of its batch: its statements are lifted out of the loop as they are, or out of the function that is called
 for each step; loops over time steps or layers may be among them. On a CPU, and with `AUTOACCEL_CUDA_GRAPHS=off`, the
-function is called as it stands. What is printed or noted between the forward pass and the update is printed or noted
-after it. A step may have several backward passes and optimizers, one below the other, as that of a generator and its
-discriminator has; inputs that it draws in between, `noise = np.random.normal(…)`, are drawn before it, in the same
-order.
+function is called as it stands. What is printed, noted or read as a number, `D_x = output.mean().item()`, between the
+forward pass and the update is so after it, unless the step needs it. A step may have several backward passes and
+optimizers, one below the other, as that of a generator and its discriminator has; inputs that it draws in between,
+`noise = np.random.normal(…)`, are drawn before it, in the same order.
 
 Left alone:
 - steps of which a part stands elsewhere, in a branch or in another function: accumulation, a generator that is trained
   in every fifth step; but one loop may train and evaluate by a name that it does not change: `if train:`;
-- what the host does in a step: reading values, storing, drawing random numbers, copying from or to the device, but
-  for copies of the batch, `model(images.to(device))`, which go before the step;
+- what the host does in a step: reading values, storing, drawing random numbers (the device may draw them), copying from
+  or to the device, but for copies of the batch, `model(images.to(device))`, which go before the step;
 - models and functions that are not in sight, or that keep what they compute;
 - names that others see: `global`, attributes, those of a notebook's cells; results that are more than values: tensors
   that are printed or kept whole;
