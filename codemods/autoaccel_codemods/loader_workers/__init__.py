@@ -135,12 +135,12 @@ def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
 def _pinned(
     script: Script, made: LoaderCall, sources: tuple[Value, ...], uses: tuple[Iteration, ...]
 ) -> Finding | Skipped:
-    if holds_no_tensor(script, made, sources):
-        return RULE.skip(made.call, "no pinned memory: its batches hold no tensors")
     if _only_looked_at(made, uses):
         return RULE.skip(made.call, "no pinned memory: nothing shows that its batches go to a device")
     if (reason := told_apart(script, made, uses)) is not None:
         return RULE.skip(made.call, reason)
+    if holds_no_tensor(script, made, sources):
+        return RULE.skip(made.call, "no pinned memory: its batches hold no tensors")
     edits = added_argument(script, made, "pin_memory", "pin_memory()")
     if _is_all(script):
         if not _on_cuda(uses):
