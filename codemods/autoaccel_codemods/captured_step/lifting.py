@@ -33,7 +33,8 @@ _STAYING = _PLAIN_NUMBERS | {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lifted:
-    """A region as a function of `parameters` that returns `results`, above `anchor`: a loop, or where it is called."""
+    """A region as a function of `parameters` that returns `results`, above `anchor`: a loop, the function around it, or
+    where it is called."""
 
     region: StepRegion
     parameters: tuple[str, ...]
@@ -87,7 +88,9 @@ def plan(script: Script, region: StepRegion) -> Lifted:
         if not _is_bound_for_sure(region, name):
             lacking = "where the step does not train" if region.phase is not None else "where a loop has nothing to do"
             raise DeclinedError(f"`{name}` has no value {lacking}")
-    return Lifted(region, parameters, results, _anchor(script, region, {each.id for each in names}))
+    anchor = _anchor(script, region, {each.id for each in names})
+    outer = [each for each in names if each.id not in stored and each.id not in parameters]
+    return Lifted(region, parameters, results, _above_function(script, region, outer) or anchor)
 
 
 def edits(script: Script, lifted: Lifted) -> Iterator[Edit]:
@@ -489,6 +492,32 @@ def _anchor(script: Script, region: StepRegion, names: set[str]) -> ast.stmt:
             break
         above = each
     return above if comment_above(text[: above.lineno - 1]) else found
+
+
+def _above_function(script: Script, region: StepRegion, names: Sequence[ast.Name]) -> ast.stmt | None:
+    """The module's function around a loop, where all that the step reads besides is the module's, and its models and
+    optimizers are made above, once and for all: the step may as well stand there, and is not made by every call."""
+    function = region.scope
+    if not isinstance(function, ast.FunctionDef) or region.around is function or function not in script.tree.body:
+        return None
+    if region.phase is not None or script.is_notebook:
+        return None
+    trained = {script.source(each) for each in (*region.models, *region.optimizers)}
+    for call in script.syntax_index.calls_named(
+        "to", "cuda"
+    ):  # where a step is defined it is seen whether it is on CUDA
+        moved = isinstance(call.func, ast.Attribute) and script.source(call.func.value) in trained
+        if moved and (script.function(call) is not None or position(call) > position(function)):
+            return None
+    return function if all(_is_of_module(script, each, function, trained) for each in names) else None
+
+
+def _is_of_module(script: Script, name: ast.Name, function: ast.FunctionDef, trained: set[str]) -> bool:
+    found = script.definitions(name)
+    if any(each.scope.node is not script.tree for each in found):
+        return False
+    above = bool(found) and all(position(each.node) < position(function) for each in found)
+    return name.id not in trained or (above and is_bound(script, script.tree, function, name))
 
 
 def _is_stored(script: Script, statement: ast.stmt, expression: ast.expr) -> bool:
