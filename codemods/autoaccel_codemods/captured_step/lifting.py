@@ -500,12 +500,12 @@ def _above_function(script: Script, region: StepRegion, names: Sequence[ast.Name
     function = region.scope
     if not isinstance(function, ast.FunctionDef) or region.around is function or function not in script.tree.body:
         return None
-    if region.phase is not None or script.is_notebook:
+    made = (*region.models, *region.optimizers)
+    if region.phase is not None or script.is_notebook or not all(isinstance(each, ast.Name) for each in made):
         return None
-    trained = {script.source(each) for each in (*region.models, *region.optimizers)}
-    for call in script.syntax_index.calls_named(
-        "to", "cuda"
-    ):  # where a step is defined it is seen whether it is on CUDA
+    trained = set(map(script.source, made))
+    # the runtime looks where a model is when the step is defined
+    for call in script.syntax_index.calls_named("to", "cuda"):
         moved = isinstance(call.func, ast.Attribute) and script.source(call.func.value) in trained
         if moved and (script.function(call) is not None or position(call) > position(function)):
             return None
