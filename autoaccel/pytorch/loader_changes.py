@@ -191,7 +191,6 @@ class LoaderState:
             and runs_after(file, node, script, call)
             for file, node in (*self.changes, *self.resources.environment_changes)
             if not (seeded and self._is_draw(file, node))
-            and not (file is script and file.inside(node, call) and file.function(node) is file.function(call))
         )
 
     def _is_draw(self, file: Script, node: ast.AST) -> bool:

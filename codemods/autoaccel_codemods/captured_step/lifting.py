@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autoaccel.analysis.definite_assignment import is_bound, is_made_by_calls
@@ -18,10 +18,12 @@ from autoaccel.pytorch.introspection import annotations_read, name_looked_up
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step import type_hints
 from autoaccel_codemods.captured_step.problems import DeclinedError
-from autoaccel_codemods.captured_step.region import StepRegion
+from autoaccel_codemods.captured_step.region import ITEM, StepRegion
 from autoaccel_codemods.captured_step.shown_statements import noted
 
 _NOT_THERE = "its model and its optimizer may not be there before the loop"
+_Change = tuple[int, int, int, str]
+"""A line, from where to where in bytes, and the text that stands there instead."""
 _PLAIN_NUMBERS = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING})
 _PARTS = INFORMATION | {"data", "dtype", "layout", "real", "imag", "T", "mT", "H", "mH"}
 _STAYING = _PLAIN_NUMBERS | {
@@ -122,24 +124,28 @@ def _function(script: Script, lifted: Lifted, name: str, tensor: str | None) -> 
         optimizers[0] += f" if {script.source(phase)} else None"
     decorator = f"@{script.accel}.step({', '.join([*map(script.source, region.models), *optimizers])})"
     parameters, given = [*lifted.parameters], ""
-    changes: dict[ast.expr, str] = {each: _receiver(each).id for each in region.moves}
+    changes = [_change(each, _receiver(each).id) for each in region.moves]
     for each in region.numbers:
-        assert isinstance(each.value, ast.Call)
-        assert isinstance(each.value.func, ast.Attribute)
-        changes[each.value] = script.source(each.value.func.value)
+        _, _, end, _ = _change(each.value, "")
+        changes.append((each.value.lineno, end - len(ITEM), end, ""))
     if tensor is not None:
         parameters = [f"{each}: {tensor}" for each in lifted.parameters]
         returned = [tensor] * len(lifted.results) or ["None"]
         given = f" -> {returned[0]}" if len(returned) == 1 else f" -> tuple[{', '.join(returned)}]"
         if (declared := type_hints.undeclared(script, region, lifted.results)) is not None:
-            changes[declared] = f"{declared.id}: {tensor}"
+            changes.append(_change(declared, f"{declared.id}: {tensor}"))
     lines = [decorator, f"def {name}({', '.join(parameters)}){given}:", *_body(script, region, changes)]
     if lifted.results:
         lines.append(f"    return {', '.join(lifted.results)}")
     return "\n".join(lines)
 
 
-def _body(script: Script, region: StepRegion, changes: Mapping[ast.expr, str]) -> Iterator[str]:
+def _change(expression: ast.expr, text: str) -> _Change:
+    """Another text for an expression that stands on one line."""
+    return expression.lineno, expression.col_offset, expression.end_col_offset or 0, text
+
+
+def _body(script: Script, region: StepRegion, changes: Sequence[_Change]) -> Iterator[str]:
     """The text of the statements with its comments, at the indentation of a function's body."""
     text = split_lines(script.text)
     first, last = region.statements[0].lineno, region.statements[-1].end_lineno or 0
@@ -206,13 +212,12 @@ def _receiver(move: ast.Call) -> ast.Name:
     return move.func.value
 
 
-def _dedented(script: Script, first: int, last: int, changes: Mapping[ast.expr, str] | None = None) -> Iterator[str]:
-    """The lines from one to another, without the indentation of the first, and with these texts for expressions."""
+def _dedented(script: Script, first: int, last: int, changes: Sequence[_Change] = ()) -> Iterator[str]:
+    """The lines from one to another, without the indentation of the first, and with these changes."""
     lines = split_lines(script.text)[first - 1 : last]
-    for each, text in sorted((changes or {}).items(), key=lambda change: position(change[0]), reverse=True):
-        line = lines[each.lineno - first].encode()
-        line = line[: each.col_offset] + text.encode() + line[each.end_col_offset :]
-        lines[each.lineno - first] = line.decode()
+    for number, start, end, text in sorted(changes, reverse=True):
+        line = lines[number - first].encode()
+        lines[number - first] = (line[:start] + text.encode() + line[end:]).decode()
     indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
     return (line[len(indent) :] if line.startswith(indent) else line.lstrip() for line in lines)
 

@@ -30,12 +30,13 @@ _FORMS = RESHAPING | {"float", "long", "int", "bool", "half", "double"}
 _CLIPPING = frozenset({"torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"})
 _NAMES = ast.Name | ast.Tuple | ast.expr_context
 _FILLED = frozenset(f"torch.{name}" for name in ("zeros", "ones", "full", "empty"))
+ITEM = ".item()"
 _UNMOVABLE = ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.Starred
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepRegion:
-    """Statements of the body of `loop`, which train `models` by `optimizers`; between them nothing but `shown`: what
+    """Statements of the body of `around`, which train `models` by `optimizers`; between them nothing but `shown`: what
     prints or notes numbers, and may as well do so after the step."""
 
     statements: Sequence[ast.stmt]
@@ -186,17 +187,19 @@ def beginning_at(script: Script, step: TrainingStep, first: int) -> StepRegion:
     scope = script.function(backwards[0].call) or script.tree
     refuse_changed(script, statements, shown)
     moves = _moves(script, statements, loop)
-    numbers = tuple(each for each in statements if isinstance(each, ast.Assign) and _is_number(each, statements))
+    numbers = tuple(
+        each for each in statements if isinstance(each, ast.Assign) and _is_number(script, each, statements)
+    )
     trained = tuple({script.source(each): each for each in optimizers}.values())
     return StepRegion(statements, shown, loop, scope, models, trained, aside, moves, numbers, phase)
 
 
-def _is_number(statement: ast.Assign, statements: Sequence[ast.stmt]) -> bool:
+def _is_number(script: Script, statement: ast.Assign, statements: Sequence[ast.stmt]) -> bool:
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(attr="item"), args=[]) as read):
             rest = [each for each in statements if each is not statement]
             used = {name for each in rest for name in variables(each, ast.Load | ast.Store | ast.Del)}
-            plain = not read.keywords and read.lineno == read.end_lineno
+            plain = script.source(read).endswith(ITEM) and read.lineno == read.end_lineno
             return plain and name not in used | variables(statement, ast.Load)
         case _:
             return False
