@@ -8,9 +8,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis import decorators, name_lookups
-from autoaccel.analysis.classes import derived_classes, lineage, methods
+from autoaccel.analysis.bound_receivers import is_bound
+from autoaccel.analysis.classes import derived_classes, methods
+from autoaccel.analysis.passed_functions import calls_of_passed
 from autoaccel.analysis.started_functions import handed_over, starts, starts_process
-from autoaccel.dataflow.abstract_values import BOUND, Kind
+from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.dataflow.completeness import Answer, CallSite
 from autoaccel.dataflow.query import fixpoint, once
@@ -20,7 +22,7 @@ from autoaccel.library_models.tensor_operations import METHODS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.abstract_values import ClassRef
+    from autoaccel.dataflow.abstract_values import ClassRef, Value
 
 _TELLING = frozenset("isinstance issubclass super type print id hash repr str".split())
 
@@ -107,9 +109,14 @@ def _callers_among(
         elif enters is None and not (instance and _is_method_of_library(other, call, files)):
             missing = missing or f"`{other.source(call.func)}` in {_line(other, call, script)} may be a call of it"
     for other in files:
-        missing = missing or _handed_on(script, function, other, wanted)
+        for mention in _handed_on(script, function, other, wanted):
+            passed = calls_of_passed(other, mention)
+            found += passed or ()
+            if passed is None:
+                line = _line(other, mention, script)
+                missing = missing or f"it is handed on in {line}, and may be called by whoever gets it"
         missing = missing or _looked_up(script, function, other, wanted)
-    return Answer(tuple(found), missing)
+    return Answer(tuple(dict.fromkeys(found)), missing)
 
 
 @once
@@ -122,13 +129,12 @@ def handed_out(script: Script, function: ast.FunctionDef) -> bool:
     )
     names = (function.name,)
     return files.missing is not None or any(
-        _handed_on(script, function, other, names) or _looked_up(script, function, other, names) for other in files
+        any(_handed_on(script, function, other, names)) or _looked_up(script, function, other, names) for other in files
     )
 
 
-def _handed_on(script: Script, function: ast.AST, other: Script, names: tuple[str, ...]) -> str | None:
-    """Where a function (or a class, of a constructor) is used as a value and not called: whoever gets it may call
-    it with anything."""
+def _handed_on(script: Script, function: ast.AST, other: Script, names: tuple[str, ...]) -> Iterator[ast.expr]:
+    """Where a function (or a class that is made by it) is used as a value and not called."""
     cls = script.parent(function)
     made = cls if isinstance(cls, ast.ClassDef) and getattr(function, "name", "") == "__init__" else None
     for mention in other.syntax_index.mentions(*names, *other.import_aliases(names)):
@@ -141,9 +147,16 @@ def _handed_on(script: Script, function: ast.AST, other: Script, names: tuple[st
             continue  # what it is given there is looked at
         if made is not None and _only_names(other, mention):
             continue
-        if any(value.node is (made or function) for value in other.inference.possible(mention)):
-            return f"it is handed on in {_line(other, mention, script)}, and may be called by whoever gets it"
-    return None
+        if any(
+            value.node is function or (made is not None and _is_made_by(value, made))
+            for value in other.inference.possible(mention)
+        ):
+            yield mention
+
+
+def _is_made_by(value: Value, cls: ast.ClassDef) -> bool:
+    """Whether a value is a class whose objects the constructor of `cls` makes: it, or one that derives from it."""
+    return value.kind is Kind.CLASS and value.cls is not None and _defining(value.cls, "__init__") is cls
 
 
 def _looked_up(script: Script, function: ast.AST, other: Script, names: tuple[str, ...]) -> str | None:
@@ -206,24 +219,6 @@ def arguments_for(script: Script, function: ast.AST, parameter: str) -> Iterator
         handed = handed_over(function, call, parameter)
         if handed is not None:
             yield other, handed
-
-
-def is_bound(script: Script, function: ast.AST, other: Script, call: ast.Call) -> bool:
-    """Whether the first parameter is the receiver, not the first argument of the call."""
-    cls = script.parent(function)
-    if not isinstance(cls, ast.ClassDef):  # a class may have been given it: `Trainer.log = log`
-        reached = other.inference.possible(call.func) if isinstance(call.func, ast.Attribute) else ()
-        return any(value.node is function and value.path == BOUND for value in reached)
-    decorators = {each.id for each in getattr(function, "decorator_list", ()) if isinstance(each, ast.Name)}
-    if decorators & {"staticmethod", "classmethod"}:
-        return "classmethod" in decorators
-    receiver = name_lookups.receiver(call.func)
-    made = getattr(function, "name", "") == "__init__"
-    if receiver is not None and (not made or getattr(call.func, "attr", "") == "__init__"):
-        owner = other.inference.possible(receiver)
-        classes = (value.cls for value in owner if value.kind is Kind.CLASS and value.cls is not None)
-        return not any(each.node is cls for ref in classes for each in lineage(ref))
-    return True
 
 
 def _makes_own(ref: ClassRef) -> Iterator[ast.Call]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis import computed_members
 from autoaccel.analysis.attribute_values import attribute_of, member, members
-from autoaccel.analysis.call_sites import is_bound
+from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.classes import derived_classes, instance_kind, lineage
 from autoaccel.analysis.iteration_wrappers import handed_on, side_by_side
 from autoaccel.analysis.name_lookups import named_member

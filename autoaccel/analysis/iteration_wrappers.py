@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis.call_sites import is_bound
+from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.dataflow.abstract_values import Kind, Value, Values, made, union
 from autoaccel.dataflow.call_arguments import bind_argument, given_as
 from autoaccel.dataflow.definitions import Definition

@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis.call_sites import arguments_for, is_bound
+from autoaccel.analysis.bound_receivers import is_bound
+from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import derived_classes, instance_kind, is_lent
 from autoaccel.dataflow.abstract_values import ANY, NOTHING, ClassRef, Kind, Value, Values, made, union
 from autoaccel.dataflow.call_arguments import bind_argument, unpacks

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from autoaccel.analysis import call_sites, namespaces
+from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.classes import methods
 from autoaccel.analysis.project import Project
 from autoaccel.analysis.value_inference import Inference
@@ -370,7 +371,7 @@ class Script:
     ) -> ast.expr | None:
         """The expression that a call in this file passes for a parameter of a project function (of `owner`, default
         this file)."""
-        bound = call_sites.is_bound(owner or self, function, self, call)
+        bound = is_bound(owner or self, function, self, call)
         return bind_argument(function, call, parameter, bound=bound)
 
     # -- the whole file

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from autoaccel.analysis.call_sites import is_bound
+from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.callables import called_name, functions_of, lambdas_of
 from autoaccel.analysis.classes import derived_classes, external_lineage, lineage
 from autoaccel.analysis.name_lookups import reads_any_name, runs_text

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from autoaccel.analysis.call_sites import is_bound
+from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
 from autoaccel.dataflow.call_arguments import bind_argument

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from autoaccel.analysis.call_sites import is_bound
+from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.dataflow.query import once

@@ -31,6 +31,43 @@ ALL = {
         "def f(x): ...\nf(1)\nsettings = [k for k, v in globals().items() if isinstance(v, int)]\n",
         1,
     ),
+    "passed to a function": ("def f(x): ...\ndef g(step):\n    step(1)\ng(f)\n", 1),
+    "passed by name": (
+        "def f(x): ...\ndef g(n, step=None):\n    if step is not None:\n        step(1)\ng(2, step=f)\n",
+        1,
+    ),
+    "passed on and on": (
+        (
+            "def f(x): ...\ndef g(step):\n    h(2, step)\n    print(step.__name__)\n"
+            "def h(n, run):\n    run(1)\n    run(2)\ng(f)\n"
+        ),
+        2,
+    ),
+    "passed on in a circle": (
+        "def f(x): ...\ndef g(step, n):\n    if n:\n        g(step, n - 1)\n    step(1)\ng(f, 3)\n",
+        1,
+    ),
+    "passed to a class": (
+        "def f(x): ...\nclass T:\n    def __init__(self, step):\n        self.x = [step(n) for n in range(3)]\nT(f)\n",
+        1,
+    ),
+    "passed to a method": (
+        (
+            "def f(x): ...\nclass T:\n    def run(self, step):\n        return step(1)\n"
+            "    def go(self):\n        self.run(f)\n"
+        ),
+        1,
+    ),
+    "passed to a function within which others call it": (
+        "def f(x): ...\ndef g(step):\n    def h():\n        step(1)\n    h()\ng(f)\n",
+        1,
+    ),
+    "passed as a bound method": (
+        "def go(step):\n    step(1)\nclass T:\n    def f(self, x): ...\n    def g(self):\n        go(self.f)\n",
+        1,
+    ),
+    "bound to a local name": ("def f(x): ...\ndef g():\n    step = f\n    step(1)\n", 1),
+    "a default argument": ("def f(x): ...\ndef g(step=f):\n    step(1)\n", 1),
     "a function named as a method of unknown objects": ("def f(x): ...\ndef g(unknown):\n    unknown.f(1)\nf(1)\n", 1),
 }
 REGISTER = "R = {}\ndef register(name):\n    def add(g):\n        R[name] = g\n        return g\n    return add\n"
@@ -47,7 +84,35 @@ MORE = {
     "handed to a function": ("def f(x): ...\nprint(map(f, [1]))\nf(1)\n", "handed on in line 2"),
     "bound to another name": ("def f(x): ...\ng = f\ng(1)\n", "handed on in line 2"),
     "stored in a registry": ("def f(x): ...\nREGISTRY = {'f': f}\n", "handed on in line 2"),
-    "a default argument": ("def f(x): ...\ndef g(step=f):\n    step(1)\n", "handed on in line 2"),
+    "a default argument that is kept": ("def f(x): ...\ndef g(step=f):\n    keep(step)\n", "handed on in line 2"),
+    "an argument that is kept": (
+        "def f(x): ...\nclass T:\n    def __init__(self, step):\n        self.step = step\nT(f)\n",
+        "handed on in line 5",
+    ),
+    "an argument that is returned": ("def f(x): ...\ndef g(step):\n    return step\ng(f)(1)\n", "handed on in line 4"),
+    "an argument in a list": ("def f(x): ...\ndef g(step):\n    return [step]\ng(f)\n", "handed on in line 4"),
+    "an argument among others": ("def f(x): ...\ndef g(*steps):\n    steps[0](1)\ng(f)\n", "handed on in line 4"),
+    "an argument behind a star": ("def f(x): ...\ndef g(a, b):\n    b(1)\ng(*n, f)\n", "handed on in line 4"),
+    "an argument of what is decorated": (
+        "def f(x): ...\n@unknown\ndef g(step):\n    step(1)\ng(f)\n",
+        "handed on in line 5",
+    ),
+    "an argument that is read as one of all names": (
+        "def f(x): ...\ndef g(step):\n    keep(locals())\n    step(1)\ng(f)\n",
+        "handed on in line 5",
+    ),
+    "an argument of what makes its objects itself": (
+        "def f(x): ...\nclass T:\n    def __new__(cls, step): ...\n    def __init__(self, step): ...\nT(f)\n",
+        "handed on in line 5",
+    ),
+    "an argument of one of two functions": (
+        "def f(x): ...\ndef g(step):\n    step(1)\nrun = g if n else unknown\nrun(f)\n",
+        "handed on in line 5",
+    ),
+    "an argument that is wrapped": (
+        "def f(x): ...\ndef g(step):\n    step = wrap(step)\n    step(1)\ng(f)\n",
+        "handed on in line 5",
+    ),
     "a hook": ("import torch\ndef f(*a): ...\ntorch.nn.Linear(1, 1).register_forward_hook(f)\n", "handed on in line 3"),
     "a bound method": (
         "class T:\n    def f(self): ...\n    def g(self, run):\n        run(self.f)\n",
@@ -88,9 +153,21 @@ def test_there_may_be_more(case: str) -> None:
         ("KINDS = {'t': T}\nT(1)\nKINDS[n](2)\n", 2, "handed on"),
         ("U = T\nU(1)\n", 1, None),
         ("U = T\nKINDS = [U]\nKINDS[0](1)\n", 1, "handed on"),
-        ("def g():\n    U = T\n    return U(1)\n", 1, "handed on"),
+        ("def g():\n    U = T\n    return U(1)\n", 1, None),
+        ("def g(made):\n    return made(2) if made.kind else None\ng(T)\n", 1, None),
+        (
+            (
+                "class N:\n    def __init__(self, t):\n        self.parts = self.build(t)\n"
+                "    def build(self, t):\n        return [t(each) for each in range(2)]\nN(T)\n"
+            ),
+            1,
+            None,
+        ),
+        ("class U(T):\n    pass\ndef g(made):\n    return made(2)\ng(U)\n", 1, None),
+        ("class U(T):\n    pass\nrun(U)\nU(1)\n", 1, "handed on"),
+        ("class U(T):\n    def __init__(self):\n        super().__init__(1)\nrun(U)\nU()\n", 1, None),
         ("run(T)\nT(1)\n", 1, "handed on"),
-        ("def g(made=T):\n    return made(2)\nT(1)\n", 2, "handed on"),
+        ("def g(made=T):\n    return made(2)\nT(1)\n", 2, None),
         ("globals()[n](2)\nT(1)\n", 2, "may be a call of it"),
         ("object.__subclasses__()\nT(1)\n", 1, "may be a call of it"),
     ],
