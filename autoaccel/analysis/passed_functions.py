@@ -82,9 +82,11 @@ def _passed_for(script: Script, call: ast.Call, argument: ast.AST) -> list[Bindi
 
 
 def _entered(value: Value) -> tuple[Script, ast.FunctionDef] | None:
-    """The function, or the constructor of a class, that gets the arguments of a call."""
+    """The function, the constructor of a class or the `forward` of a model that gets the arguments of a call."""
     if value.kind is Kind.FUNCTION and value.script is not None and isinstance(value.node, ast.FunctionDef):
         return value.script, value.node
+    if value.kind is Kind.MODULE and value.cls is not None and next(methods(value.cls, "__call__"), None) is None:
+        return next(methods(value.cls, "forward"), None)
     if value.kind is not Kind.CLASS or value.cls is None:
         return None
     ref = value.cls

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis import computed_members
 from autoaccel.analysis.attribute_values import members, stored_values
 from autoaccel.analysis.call_values import call_values
+from autoaccel.analysis.container_stores import with_stores
 from autoaccel.analysis.iteration_wrappers import iterables
 from autoaccel.analysis.parameter_values import annotated_values, parameter_values
 from autoaccel.analysis.rebound_names import rebindings, rebound_names
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
 _DISPATCHING = frozenset({"functools.singledispatch", "functools.singledispatchmethod"})
+_MAKING_CONTAINERS = (
+    ast.List | ast.Dict | ast.ListComp | ast.SetComp | ast.DictComp | ast.Call | ast.BinOp | ast.Subscript
+)
 _REPLACED_BY_SUMS = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.SEQUENCE})
 
 
@@ -74,6 +78,12 @@ class Inference:
     # -- expressions
 
     def _evaluate(self, node: ast.expr) -> Values:
+        found = self._value_of(node)
+        if not isinstance(node, _MAKING_CONTAINERS):
+            return found
+        return Values(with_stores(self.script, node, each) if each.node is node else each for each in found)
+
+    def _value_of(self, node: ast.expr) -> Values:
         match node:
             case ast.Constant(value=value):
                 return Values({_constant(value, node)})
@@ -141,29 +151,7 @@ class Inference:
         items: list[tuple[int | str | None, Values]] = [
             (index, self.possible(each)) for index, each in enumerate(elements)
         ]
-        appended = self._appended(node) if isinstance(node, ast.List) and len(elements) < 2 else NOTHING
-        if appended:
-            return Value(Kind.SEQUENCE, node, self.script, items=((None, union([*(v for _, v in items), appended])),))
         return Value(Kind.SEQUENCE, node, self.script, items=tuple(items))
-
-    def _appended(self, node: ast.expr) -> Values:
-        """What `xs.append(…)` adds to a list that starts (nearly) empty."""
-        target = self.script.syntax_index.bound_name(node)
-        if target is None:
-            return NOTHING
-        found: Values = NOTHING
-        for definition in self.script.definitions(target):
-            for use in self.script.uses(definition):
-                attribute = self.script.parent(use)
-                call = self.script.parent(attribute) if isinstance(attribute, ast.Attribute) else None
-                if (
-                    isinstance(call, ast.Call)
-                    and isinstance(attribute, ast.Attribute)
-                    and attribute.attr == "append"
-                    and call.args
-                ):
-                    found |= self.possible(call.args[0])
-        return found
 
     # -- names
 

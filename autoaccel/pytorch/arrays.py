@@ -132,49 +132,14 @@ def array_elements(script: Script, expression: ast.expr) -> frozenset[Value] | N
     found: set[Value] = set()
     values = script.values(expression)
     for value in values:
-        if value.kind is not Kind.SEQUENCE or not value.items or not _is_settled(script, value, expression):
+        # Generators are sequences to the analysis as well, but neither torch nor NumPy reads them.
+        if not value.items or not isinstance(value.node, ast.Tuple | ast.List | ast.ListComp):
             return None
         for element in _leaves(value, 2):
             if element.kind is not Kind.ARRAY or not _surely_array(script, element):
                 return None
             found.add(element)
     return frozenset(found) or None
-
-
-def _is_settled(script: Script, value: Value, expression: ast.expr) -> bool:
-    """Whether the analysis has seen all that goes into a list: it was bound to plain names, and at most appended to.
-
-    Generators are sequences to the analysis as well, but neither torch nor NumPy reads them.
-    """
-    node, home = value.node, value.script or script
-    if not isinstance(node, ast.Tuple | ast.List | ast.ListComp):
-        return False
-    if isinstance(node, ast.Tuple) or node is expression:
-        return True
-    counted = isinstance(node, ast.List) and len(node.elts) < 2
-    target = home.syntax_index.bound_name(node)
-    made = home.definitions(target) if target is not None else ()
-    if target is None and not isinstance(home.parent(node), ast.Return):
-        return False
-    if any(_grows(home, use, counted) for each in made for use in home.uses(each)):
-        return False
-    if not isinstance(expression, ast.Name):
-        return True
-    passed_on = [each for each in script.definitions(expression) if each not in made]
-    return not any(_grows(script, use, False) for each in passed_on for use in script.uses(each))
-
-
-def _grows(script: Script, use: ast.Name, counted: bool) -> bool:
-    """Whether a use of a list's name changes what is in it; `append` may be counted in by the analysis."""
-    match script.parent(use):
-        case ast.Attribute(attr="append"):
-            return not counted
-        case ast.Attribute(attr="extend" | "insert"):
-            return True
-        case ast.Subscript(value=base, ctx=ast.Store() | ast.Del()):
-            return base is use
-        case _:
-            return False
 
 
 def _leaves(value: Value, depth: int) -> Iterator[Value]:

@@ -1,0 +1,140 @@
+"""What lists and dicts hold that are changed after they were made."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from autoaccel.analysis import Project, load
+from autoaccel.dataflow.abstract_values import Kind
+
+TENSOR = "torch.ones(1)"
+HELD = {
+    "never changed": ("d = {'a': 1, 'b': 'x'}\n", "d['a']", "number"),
+    "a key of its own": (f"d = {{'a': 1, 'b': 2}}\nd['b'] = {TENSOR}\n", "d['a']", "number"),
+    "the same key": (f"d = {{'a': 1, 'b': 2}}\nd['a'] = {TENSOR}\n", "d['a']", "number tensor"),
+    "a new key": (f"d = {{'a': 1}}\nd['b'] = {TENSOR}\n", "d['b']", "tensor"),
+    "any key": (f"d = {{'a': 1}}\nfor k in n:\n    d[k] = {TENSOR}\n", "d['a']", "number tensor"),
+    "added to a key": (f"d = {{'a': 1}}\nd['a'] += {TENSOR}\n", "d['a']", "number tensor"),
+    "unpacked into a key": ("d = {'a': 1}\nd['a'], b = f()\n", "d['a']", "number unknown"),
+    "update by name": (f"d = {{'a': 1}}\nd.update(a={TENSOR})\n", "d['a']", "number tensor"),
+    "update by a dict": ("d = {'a': 1}\nd.update({'a': 'x'})\n", "d['a']", "number string"),
+    "update by what is not known": ("d = {'a': 1}\nd.update(n)\n", "d['a']", "number unknown"),
+    "update by what is unpacked": ("d = {'a': 1}\nd.update(**n)\n", "d['a']", "number unknown"),
+    "a default": (f"d = {{'a': 1}}\nd.setdefault('b', {TENSOR})\n", "d['b']", "tensor"),
+    "made by a call": (f"d = dict(a=1)\nd['a'] = {TENSOR}\n", "d['a']", "number tensor"),
+    "made by a comprehension": (f"d = {{k: 1 for k in n}}\nd['a'] = {TENSOR}\n", "d['a']", "number tensor"),
+    "an element of a list": (f"d = [1]\nd[0] = {TENSOR}\n", "d[0]", "number tensor"),
+    "a slice of a list": (f"d = [1]\nd[:1] = [{TENSOR}]\n", "d[0]", "number tensor"),
+    "an empty list": (f"d = []\nd.append({TENSOR})\n", "d[0]", "tensor"),
+    "a list of several": (f"d = [1, 2, 3]\nd.append({TENSOR})\n", "d[-1]", "number tensor"),
+    "inserted": (f"d = [1, 2, 3]\nd.insert(0, {TENSOR})\n", "d[0]", "number tensor"),
+    "extended": (f"d = [1]\nd.extend([{TENSOR}, 'x'])\n", "d[0]", "number string tensor"),
+    "a list that is added": (f"d = [1]\nd += [{TENSOR}]\n", "d[0]", "number tensor"),
+    "changed after another was added": (f"d = [1]\nd += [2]\nd.append({TENSOR})\n", "d[0]", "number tensor"),
+    "taken out of the middle": (f"d = [1, {TENSOR}]\nd.pop(0)\n", "d[0]", "number tensor"),
+    "under another name": (f"d = {{'a': 1}}\ne = d\ne['a'] = {TENSOR}\n", "d['a']", "number tensor"),
+    "bound by an expression": (f"if (e := {{'a': 1}}):\n    e['a'] = {TENSOR}\nd = e\n", "d['a']", "number tensor"),
+    "one of two": (
+        f"d = {{'a': 1}} if n else {{'a': 2}}\nd['a'] = {TENSOR}\n",
+        "d['a']",
+        "number tensor",
+    ),
+    "in a function": (f"def f(e):\n    e['a'] = {TENSOR}\nd = {{'a': 1}}\nf(d)\n", "d['a']", "number tensor"),
+    "in a function that gets it by name": (
+        f"def f(e):\n    e['a'] = {TENSOR}\nd = {{'a': 1}}\nf(e=d)\n",
+        "d['a']",
+        "number tensor",
+    ),
+    "in a function that is not seen": ("d = {'a': 1}\nunknown(d)\n", "d['a']", "number unknown"),
+    "in a function of a library": ("d = [1]\ntorch.tensor(d)\n", "d[0]", "number"),
+    "by whom a function returns it to": (
+        f"def f():\n    e = {{'a': 1}}\n    return e\nd = f()\nd['a'] = {TENSOR}\n",
+        "d['a']",
+        "number tensor",
+    ),
+    "in another container": (f"d = {{'l': [1]}}\nd['l'].append({TENSOR})\n", "d['l'][0]", "number tensor"),
+    "in another container by its name": (
+        f"e = [1]\nd = [e]\nfor x in d:\n    x.append({TENSOR})\n",
+        "e[0]",
+        "number tensor",
+    ),
+    "in another container, in a loop": (
+        f"d = [[1]]\nfor x in d:\n    x.append({TENSOR})\n",
+        "d[0][0]",
+        "number tensor",
+    ),
+    "put into another container": (f"e = [1]\nd = []\nd.append(e)\nd[0][0] = {TENSOR}\n", "e[0]", "number tensor"),
+    "stored in another container": (f"e = [1]\nd = {{}}\nd[n] = e\nd[n][0] = {TENSOR}\n", "e[0]", "number tensor"),
+    "values of another container": (
+        f"d = {{'a': [1]}}\nfor x in d.values():\n    x.append({TENSOR})\n",
+        "d['a'][0]",
+        "number tensor",
+    ),
+    "items of another container": (
+        f"d = {{'a': [1]}}\nfor k, x in d.items():\n    x.append({TENSOR})\n",
+        "d['a'][0]",
+        "number unknown",
+    ),
+    "one of several that are made alike": (
+        f"d = [[1] for _ in n]\nd[2].append({TENSOR})\n",
+        "d[0][0]",
+        "number tensor",
+    ),
+    "one of several of equal elements": (f"d = [0] * 3\nd[1] = {TENSOR}\n", "d[1]", "number tensor"),
+    "a copy": (f"e = {{'a': 1}}\nd = e.copy()\nd['a'] = {TENSOR}\n", "d['a']", "number tensor"),
+    "a copy by Python": (
+        f"import copy\ne = {{'a': 1}}\nd = copy.deepcopy(e)\nd['a'] = {TENSOR}\n",
+        "d['a']",
+        "number tensor",
+    ),
+    "a slice": (f"e = [1, 2]\nd = e[1:]\nd[0] = {TENSOR}\n", "d[0]", "number tensor"),
+    "a sum": (f"d = [1] + [2]\nd.append({TENSOR})\n", "d[0]", "number tensor"),
+    "by a model": (
+        (
+            "class M(torch.nn.Module):\n    def forward(self, e):\n"
+            f"        e[0] = {TENSOR}\n        return e\nd = [1]\nM()(d)\n"
+        ),
+        "d[0]",
+        "number tensor",
+    ),
+    "unpacked for a call": ("d = {'a': 1}\nunknown(**d)\n", "d['a']", "number"),
+    "handed to an unseen function at last": (
+        "def f():\n    d = [1]\n    x = d[0]\n    unknown(d)\n    return x\n",
+        "f()",
+        "number",
+    ),
+    "handed to an unseen function in every pass": (
+        "def f(n):\n    d = [1]\n    for _ in n:\n        x = d[0]\n        unknown(d)\n    return x\n",
+        "f(n)",
+        "number unknown",
+    ),
+    "as an attribute": (
+        f"class A:\n    def f(self):\n        self.d = {{'a': 1}}\n    def g(self):\n        self.d['a'] = {TENSOR}\n",
+        "A().d['a']",
+        "number tensor",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HELD)
+def test_held(case: str) -> None:
+    text, read, kinds = HELD[case]
+    script = load(f"import torch\n{text}X = {read}\n")
+    assert sorted(each.kind.value for each in script.values(_last(script.tree))) == kinds.split()
+
+
+def test_another_file_changes_it(tmp_path: Path) -> None:
+    (tmp_path / "config.py").write_text("CONFIG = {'lr': 1}\nX = CONFIG['lr']\n")
+    (tmp_path / "main.py").write_text("from config import CONFIG\nCONFIG['lr'] = 'x'\n")
+    text = (tmp_path / "config.py").read_text()
+    script = load(text, tmp_path / "config.py", Project(sorted(tmp_path.glob("*.py"))))
+    assert script.values(_last(script.tree)).kinds == {Kind.NUMBER, Kind.STRING}
+
+
+def _last(tree: ast.Module) -> ast.expr:
+    statement = tree.body[-1]
+    assert isinstance(statement, ast.Assign)
+    return statement.value
