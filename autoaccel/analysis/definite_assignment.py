@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.definitions import Definition
-from autoaccel.dataflow.syntax_index import last_name, walk_scope
+from autoaccel.dataflow.syntax_index import last_name
 
 _ENDS = ast.Raise | ast.Return | ast.Break | ast.Continue
 _CONDITIONS = ast.If | ast.IfExp | ast.ExceptHandler | ast.match_case | ast.comprehension | ast.BoolOp
@@ -134,11 +134,11 @@ def is_bound(script: Script, scope: ast.AST, point: ast.stmt, expression: ast.ex
 def stands(script: Script, scope: ast.AST, point: ast.stmt, expression: ast.expr) -> bool:
     """Whether a function does not make anew, from a place on, what an expression reads."""
     text = script.source(expression)
-    for part in walk_scope(scope):
-        if isinstance(part, ast.Assign) and any(script.source(target) == text for target in part.targets):
-            if (part.lineno, part.col_offset) >= (point.lineno, point.col_offset):
-                return False
-    return True
+    return not any(
+        (part.lineno, part.col_offset) >= (point.lineno, point.col_offset)
+        and any(script.source(target) == text for target in part.targets)
+        for part in script.in_scope(scope, ast.Assign)
+    )
 
 
 def is_made_by_calls(script: Script, scope: ast.AST, point: ast.stmt, expression: ast.expr) -> bool:
@@ -149,10 +149,9 @@ def is_made_by_calls(script: Script, scope: ast.AST, point: ast.stmt, expression
     binders = _binders(script, scope, name, is_global=isinstance(expression, ast.Name))
     if not binders:
         return False
-    calls = (part for part in walk_scope(scope) if isinstance(part, ast.Call))
     return any(
         last_name(call.func) in binders
-        for call in calls
+        for call in script.in_scope(scope, ast.Call)
         if call.lineno >= point.lineno or any(above in script.loops(call) for above in script.loops(point))
     )
 
@@ -165,26 +164,24 @@ def _binders(script: Script, scope: ast.AST, name: str, *, is_global: bool) -> s
         for other in files
         if any(True for _ in other.find(ast.Global)) or not is_global
         for each in other.find(ast.FunctionDef)
-        if each is not scope and each.name != "__init__" and _stores(each, name, is_global=is_global)
+        if each is not scope and each.name != "__init__" and _stores(other, each, name, is_global=is_global)
     }
     if not found:
         return found
-    functions = [each for other in files for each in other.find(ast.FunctionDef)]
     calls = {
-        each: {last_name(part.func) for part in ast.walk(each) if isinstance(part, ast.Call)} for each in functions
+        each: {last_name(part.func) for part in other.within(each, ast.Call)}
+        for other in files
+        for each in other.find(ast.FunctionDef)
     }
     while found and (more := {each.name for each, called in calls.items() if called & found} - found - {"__init__"}):
         found |= more
     return found
 
 
-def _stores(function: ast.FunctionDef, name: str, *, is_global: bool) -> bool:
-    parts = list(ast.walk(function))
+def _stores(script: Script, function: ast.FunctionDef, name: str, *, is_global: bool) -> bool:
     if is_global:
-        return any(isinstance(part, ast.Global | ast.Nonlocal) and name in part.names for part in parts)
-    return any(
-        isinstance(part, ast.Attribute) and part.attr == name and isinstance(part.ctx, ast.Store) for part in parts
-    )
+        return any(name in part.names for kind in (ast.Global, ast.Nonlocal) for part in script.within(function, kind))
+    return any(script.inside(part, function) for part in script.syntax_index.stored(name))
 
 
 def _precede(script: Script, made: Sequence[ast.stmt], point: ast.stmt) -> bool:
@@ -202,11 +199,9 @@ def is_read(script: Script, scope: ast.AST, expression: ast.expr) -> bool:
     """Whether a function reads an expression on every path, so that it fails without."""
     text = script.source(expression)
     return any(
-        isinstance(part, ast.Name | ast.Attribute | ast.Subscript)
-        and isinstance(part.ctx, ast.Load)
-        and script.source(part) == text
-        and not _is_conditional(script, part, scope)
-        for part in walk_scope(scope)
+        isinstance(part.ctx, ast.Load) and script.source(part) == text and not _is_conditional(script, part, scope)
+        for kind in (ast.Name, ast.Attribute, ast.Subscript)
+        for part in script.in_scope(scope, kind)
     )
 
 
@@ -251,12 +246,12 @@ def _has_attribute(script: Script, scope: ast.AST, expression: ast.Attribute) ->
 def _surely_sets(script: Script, method: ast.FunctionDef, name: str, around: list[ast.FunctionDef]) -> bool:
     """Whether every run of a method assigns an attribute of `self`, by itself or in a method that it calls:
     `self.build_model()`."""
-    made = [part for part in walk_scope(method) if isinstance(part, ast.Assign) and _sets(part, name)]
+    made = [part for part in script.in_scope(method, ast.Assign) if _sets(part, name)]
     last = last_binding(script, [made]) if made else None
-    leaves = min((part.lineno for part in walk_scope(method) if isinstance(part, ast.Return)), default=None)
+    leaves = min((part.lineno for part in script.in_scope(method, ast.Return)), default=None)
     if last is not None and always_runs(script, last, method):
         return leaves is None or last.lineno < leaves
-    for part in walk_scope(method):
+    for part in script.in_scope(method, ast.Expr):
         match part:
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id="self"))) as call):
                 callees = script.callees(call)  # of classes that derive from this one as well

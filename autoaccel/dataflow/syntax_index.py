@@ -100,6 +100,7 @@ class SyntaxIndex(Parents):
         self._rows: dict[type[ast.AST] | tuple[type[ast.AST], ...], _Row] = {}
         self._by_owner: dict[type[ast.AST], dict[ast.AST, _Row]] = {}
         self._lines: list[bytes] | None = None
+        self._sources: dict[ast.AST, str] = {}
         self._index()
 
     def _index(self) -> None:
@@ -353,6 +354,12 @@ class SyntaxIndex(Parents):
 
     def source(self, node: ast.AST) -> str:
         """The exact source text of a node (multi-line text keeps its line ends as they are)."""
+        known = self._sources.get(node)
+        if known is None:
+            known = self._sources[node] = self._source(node)
+        return known
+
+    def _source(self, node: ast.AST) -> str:
         if self._lines is None:
             self._lines = [f"{line}\n".encode() for line in split_lines(self.text)]
         assert isinstance(node, ast.expr | ast.stmt | ast.arg | ast.keyword | ast.alias | ast.excepthandler)
@@ -368,7 +375,7 @@ class SyntaxIndex(Parents):
 
 def split_lines(text: str) -> list[str]:
     """Lines without their ends, as Python's tokenizer counts them."""
-    return NEWLINE.split(text)
+    return NEWLINE.split(text) if "\r" in text else text.split("\n")
 
 
 def is_heading(line: str) -> bool:

@@ -11,7 +11,7 @@ from autoaccel.analysis.definite_assignment import is_bound, is_made_by_calls
 from autoaccel.analysis.name_lookups import reads_any_name
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import comment_above, is_heading, position, split_lines, walk_scope
+from autoaccel.dataflow.syntax_index import breadth_first, comment_above, is_heading, position, split_lines, walk_scope
 from autoaccel.edits import Code, Edit, InsertBefore, RemoveStatement, literal
 from autoaccel.library_models.tensor_operations import INFORMATION, METHODS
 from autoaccel.pytorch.introspection import annotations_read, name_looked_up
@@ -58,16 +58,16 @@ def plan(script: Script, region: StepRegion) -> Lifted:
         raise DeclinedError("names may be looked up while the program runs")
     if region.scope is script.tree and _is_annotated(region) and annotations_read(script):
         raise DeclinedError("the annotations of variables may be read, and those of a function's are not kept")
-    names = [part for each in region.statements for part in ast.walk(each) if isinstance(part, ast.Name)]
-    outside = {part for each in region.moves for part in ast.walk(each)} - set(map(_receiver, region.moves))
+    names = [part for each in region.statements for part in breadth_first(each) if isinstance(part, ast.Name)]
+    outside = {part for each in region.moves for part in breadth_first(each)} - set(map(_receiver, region.moves))
     names = sorted((each for each in names if each not in outside), key=position)
     stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
     _refuse_shared(script, region, stored)
     _refuse_seen_inside(script, region, stored)
-    _refuse_handled(script, region, stored.union(*map(noted, region.shown)))
+    _refuse_handled(script, region, stored.union(*(noted(script, each) for each in region.shown)))
     in_loop = {
         part.id
-        for part in ast.walk(region.around)
+        for part in breadth_first(region.around)
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and part not in names
     }
     if isinstance(region.around, ast.FunctionDef):
@@ -226,12 +226,12 @@ def _names_class(region: StepRegion) -> bool:
     return any(
         isinstance(part, ast.Name) and part.id in ("super", "__class__")
         for each in region.statements
-        for part in ast.walk(each)
+        for part in breadth_first(each)
     )
 
 
 def _is_annotated(region: StepRegion) -> bool:
-    return any(isinstance(part, ast.AnnAssign) for each in region.statements for part in ast.walk(each))
+    return any(isinstance(part, ast.AnnAssign) for each in region.statements for part in breadth_first(each))
 
 
 def _refuse_shared(script: Script, region: StepRegion, stored: set[str]) -> None:
@@ -240,7 +240,7 @@ def _refuse_shared(script: Script, region: StepRegion, stored: set[str]) -> None
     for each in outward:
         if shared := stored.intersection(each.names):
             raise DeclinedError(f"`{min(shared)}` is a name that other functions see")
-    for part in (part for held in (*region.statements, *region.shown) for part in ast.walk(held)):
+    for part in (part for held in (*region.statements, *region.shown) for part in breadth_first(held)):
         if isinstance(part, ast.Constant | ast.JoinedStr) and part.lineno != part.end_lineno:
             raise DeclinedError("a text of several lines stands in it")
     first, last = region.statements[0], region.statements[-1]
@@ -293,7 +293,9 @@ def _is_bound_for_sure(region: StepRegion, name: str) -> bool:
         if isinstance(statement, ast.With):
             pending.extend(statement.body)
         elif not isinstance(statement, ast.If | ast.For) and name in {
-            part.id for part in ast.walk(statement) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+            part.id
+            for part in breadth_first(statement)
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
         }:
             return True
     return False
@@ -341,7 +343,7 @@ def _bound_by(statement: ast.stmt) -> set[str]:
             targets.append(target)
         case ast.With(items=items):
             targets += [each.optional_vars for each in items if each.optional_vars is not None]
-    return {part.id for each in targets for part in ast.walk(each) if isinstance(part, ast.Name)}
+    return {part.id for each in targets for part in breadth_first(each) if isinstance(part, ast.Name)}
 
 
 def _refuse_seen_inside(script: Script, region: StepRegion, stored: set[str]) -> None:
@@ -350,7 +352,7 @@ def _refuse_seen_inside(script: Script, region: StepRegion, stored: set[str]) ->
     for other, code in reachable_code(script, region.statements, building=False):
         if other is not script or not isinstance(code, ast.FunctionDef | ast.Lambda):
             continue
-        for part in ast.walk(code):
+        for part in breadth_first(code):
             if not isinstance(part, ast.Name) or part.id not in stored or not isinstance(part.ctx, ast.Load):
                 continue
             if any(_inside(script, region, each.node) for each in script.definitions(part)):
@@ -366,7 +368,7 @@ def _refuse_handled(script: Script, region: StepRegion, changed: set[str]) -> No
     ]
     if not handled:
         return
-    inside = {part for each in (*region.statements, *region.shown) for part in ast.walk(each)}
+    inside = {part for each in (*region.statements, *region.shown) for part in breadth_first(each)}
     first = min(each.lineno for each in handled if isinstance(each, ast.stmt))
     for part in walk_scope(region.scope):
         if isinstance(part, ast.Name) and part.id in changed and part not in inside and part.lineno >= first:
@@ -445,7 +447,7 @@ def _in_order(names: Sequence[ast.Name]) -> list[str]:
 
 
 def _parameters(function: ast.FunctionDef) -> set[str]:
-    return {each.arg for each in ast.walk(function.args) if isinstance(each, ast.arg)}
+    return {each.arg for each in breadth_first(function.args) if isinstance(each, ast.arg)}
 
 
 def _is_the_same_in_all_steps(script: Script, names: Sequence[ast.Name], name: str) -> bool:
@@ -469,7 +471,7 @@ def _anchor(script: Script, region: StepRegion, names: set[str]) -> ast.stmt:
     the first of the statements under a comment that the loop ends; the step itself in a function that loops call."""
     trained = [*region.models, *region.optimizers]
     if region.phase is not None:
-        trained += [part for part in ast.walk(region.phase) if isinstance(part, ast.Name)]
+        trained += [part for part in breadth_first(region.phase) if isinstance(part, ast.Name)]
         outward: list[ast.Global | ast.Nonlocal] = [*script.find(ast.Global), *script.find(ast.Nonlocal)]
         if any(part.id in each.names for each in outward for part in trained if isinstance(part, ast.Name)):
             raise DeclinedError("whether it trains is a variable that other functions see")
@@ -527,10 +529,10 @@ def _is_of_module(script: Script, name: ast.Name, function: ast.FunctionDef, tra
 
 def _is_stored(script: Script, statement: ast.stmt, expression: ast.expr) -> bool:
     """Whether a statement, such as a loop, binds what an expression reads."""
-    texts = {script.source(part) for part in ast.walk(expression) if isinstance(part, ast.Name | ast.Attribute)}
+    texts = {script.source(part) for part in breadth_first(expression) if isinstance(part, ast.Name | ast.Attribute)}
     return any(
         isinstance(part, ast.Name | ast.Attribute)
         and isinstance(part.ctx, ast.Store | ast.Del)
         and script.source(part) in texts
-        for part in ast.walk(statement)
+        for part in breadth_first(statement)
     )

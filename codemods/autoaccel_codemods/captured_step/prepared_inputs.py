@@ -55,19 +55,19 @@ def is_prepared(script: Script, statement: ast.stmt, passed: Sequence[ast.stmt],
         return False  # if one of the others failed, nothing would have been drawn
     if any(script.function(each) is not script.function(statement) for each in _reads(script, statement)):
         return False  # one of the others may call that function, and find what was bound in the step before
-    stored, read = variables(statement, ast.Store), variables(statement, ast.Load)
+    stored, read = variables(script, statement, ast.Store), variables(script, statement, ast.Load)
     for each in passed:
-        changed = variables(each, ast.Store | ast.Del) | noted(each)
-        if not read.isdisjoint(changed) or not stored.isdisjoint(changed | variables(each, ast.Load)):
+        changed = variables(script, each, ast.Store, ast.Del) | noted(script, each)
+        if not read.isdisjoint(changed) or not stored.isdisjoint(changed | variables(script, each, ast.Load)):
             return False
     return _Inputs(script, passed, made).are(value)
 
 
 def _reads(script: Script, statement: ast.stmt) -> Iterator[ast.Name]:
     """Where what a statement binds is read."""
-    names = variables(statement, ast.Store)
-    for each in script.find(ast.Name):
-        if each.id in names and isinstance(each.ctx, ast.Load):
+    names = variables(script, statement, ast.Store)
+    for each in script.syntax_index.mentions(*names):
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load):
             if any(known.node is statement for known in script.definitions(each)):
                 yield each
 
@@ -146,7 +146,7 @@ class _Inputs:
     def _is_made_before(self, name: ast.Name) -> bool:
         """Whether a name holds such an input, which none of the statements that are passed reads, and may change."""
         found = self.script.definitions(name)
-        read = any(name.id in variables(each, ast.Load) for each in self.passed)
+        read = any(name.id in variables(self.script, each, ast.Load) for each in self.passed)
         return bool(found) and not read and all(map(self._made, found))
 
     def _made(self, definition: Definition) -> bool:
@@ -173,7 +173,7 @@ class _Inputs:
 
     def _hands_out(self, owner: str, statement: ast.stmt) -> bool:
         """Whether a statement does more with a name than read an attribute of it."""
-        names = (part for part in ast.walk(statement) if isinstance(part, ast.Name) and part.id == owner)
+        names = (part for part in self.script.within(statement, ast.Name) if part.id == owner)
         parents = map(self.script.parent, names)
         return any(not isinstance(each, ast.Attribute) or self.script.call_of(each) is not None for each in parents)
 

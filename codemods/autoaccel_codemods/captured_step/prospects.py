@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, union
 from autoaccel.dataflow.call_arguments import given_as
-from autoaccel.dataflow.syntax_index import Loop, walk_scope
+from autoaccel.dataflow.syntax_index import Loop
 from autoaccel.pytorch import backend_settings
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.reachable_code import reachable_code
@@ -28,7 +28,7 @@ def refuse_in_vain(script: Script, step: TrainingStep) -> None:
     """Raises `DeclinedError` where no graph would be captured, or none would last."""
     if not backend_settings.may_leave_the_cpu(script):
         raise DeclinedError("nothing in it leaves the CPU, where there is no launch to save")
-    beside = (call for scope in step.scopes for call in walk_scope(scope) if isinstance(call, ast.Call))
+    beside = (call for scope in step.scopes for call in script.in_scope(scope, ast.Call))
     joined = any(_is_joined(script, call, "torch.distributed.") for call in beside)
     if joined or any(_is_joined(script, call, _REPLICATED) for call in script.find(ast.Call)):
         raise DeclinedError("it trains in several processes, where no graph is captured")

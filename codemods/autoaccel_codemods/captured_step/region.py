@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import Loop, is_constant, position, walk_scope
+from autoaccel.dataflow.syntax_index import Loop, breadth_first, is_constant, position
 from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel.pytorch.device_moves import device_move
 from autoaccel.pytorch.gradients import is_backward
@@ -173,10 +173,11 @@ def beginning_at(script: Script, step: TrainingStep, first: int) -> StepRegion:
     cleared = [index for index in range(first) if _clears(block[index], phase)]
     if cleared and all(is_movable(each, phase) and not _runs_model(script, each) for each in block[cleared[0] : first]):
         first = cleared[0]
-    computed = {part for each in block[first : last + 1] for part in ast.walk(each) if isinstance(part, ast.stmt)}
-    shown = [each for each in block[first : last + 1] if is_shown_later(script, each, computed)]
-    aside = _aside(script, block[first : last + 1], shown, phase)
-    statements = [each for each in block[first : last + 1] if each not in shown and each not in aside]
+    whole = block[first : last + 1]
+    computed = {part for each in whole for part in breadth_first(each) if isinstance(part, ast.stmt)}
+    shown = [each for each in whole if is_shown_later(script, each, computed)]
+    aside = _aside(script, whole, shown, phase)
+    statements = [each for each in whole if each not in shown and each not in aside]
     for each in statements:
         if not is_movable(each, phase) and not _clips_always_or_never(script, each):
             raise DeclinedError(_unmovable(script, each))
@@ -198,9 +199,9 @@ def _is_number(script: Script, statement: ast.Assign, statements: Sequence[ast.s
     match statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(attr="item"), args=[]) as read):
             rest = [each for each in statements if each is not statement]
-            used = {name for each in rest for name in variables(each, ast.Load | ast.Store | ast.Del)}
+            used = {name for each in rest for name in variables(script, each, ast.Load, ast.Store, ast.Del)}
             plain = script.source(read).endswith(ITEM) and read.lineno == read.end_lineno
-            return plain and name not in used | variables(statement, ast.Load)
+            return plain and name not in used | variables(script, statement, ast.Load)
         case _:
             return False
 
@@ -212,8 +213,9 @@ def _aside(
     found: list[ast.stmt] = []
     for index, each in enumerate(block):
         passed = [other for other in block[:index] if other not in found]
-        bound = variables(each, ast.Store)
-        if each in shown or not passed or any(bound & variables(other, ast.Store) for other in block[index + 1 :]):
+        bound = variables(script, each, ast.Store)
+        bound_later = any(bound & variables(script, other, ast.Store) for other in block[index + 1 :])
+        if each in shown or not passed or bound_later:
             continue
         moved = all(_clears(other, phase) for other in passed) and _only_move(script, each)
         if moved or is_prepared(script, each, passed, found):
@@ -221,7 +223,7 @@ def _aside(
     kept: list[ast.stmt] = []
     for each in reversed(found):
         if not _makes_inside(script, each) or any(
-            variables(each, ast.Store) & variables(other, ast.Load) for other in kept
+            variables(script, each, ast.Store) & variables(script, other, ast.Load) for other in kept
         ):
             kept.insert(0, each)
     return kept
@@ -241,7 +243,7 @@ def _makes_inside(script: Script, statement: ast.stmt) -> bool:
 def _only_move(script: Script, statement: ast.stmt) -> bool:
     """Whether a statement moves tensors to the device, takes them apart or gives them another form, and does nothing
     else: whether gradients are cleared before or after that is the same."""
-    calls = [part for part in ast.walk(statement) if isinstance(part, ast.Call)]
+    calls = [part for part in breadth_first(statement) if isinstance(part, ast.Call)]
     moves = [call for call in calls if device_move(script, call) is not None]
     return bool(moves) and all(_is_tensors(script, call) and (call in moves or _forms(call)) for call in calls)
 
@@ -258,14 +260,14 @@ def _forms(call: ast.Call) -> bool:
 def _moves(script: Script, statements: Sequence[ast.stmt], loop: Loop | ast.FunctionDef) -> tuple[ast.Call, ...]:
     """The moves of the loop's batch, where the step sees no more of the batch than that, and does not choose the device
     itself: they may as well be made before it."""
-    parts = [part for each in statements for part in ast.walk(each)]
+    parts = [part for each in statements for part in breadth_first(each)]
     names = [part for part in parts if isinstance(part, ast.Name)]
     stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
     found: dict[ast.Name, ast.Call] = {}
     for part in parts:
         match part:
             case ast.Call(func=ast.Attribute(value=ast.Name() as moved, attr="to" | "cuda")):
-                read = {each.id for each in ast.walk(part) if isinstance(each, ast.Name)}
+                read = {each.id for each in breadth_first(part) if isinstance(each, ast.Name)}
                 made = [each.node for each in script.definitions(moved)]
                 plain = all(isinstance(each, _DEVICE) for each in _arguments(part)) and part.lineno == part.end_lineno
                 if (
@@ -283,7 +285,7 @@ def _moves(script: Script, statements: Sequence[ast.stmt], loop: Loop | ast.Func
 def _arguments(call: ast.Call) -> Iterator[ast.AST]:
     """What the arguments of a call are made of."""
     for given in (*call.args, *(each.value for each in call.keywords)):
-        yield from ast.walk(given)
+        yield from breadth_first(given)
 
 
 def _forwards(script: Script, block: list[ast.stmt], backward: ast.stmt) -> list[int]:
@@ -295,14 +297,13 @@ def _forwards(script: Script, block: list[ast.stmt], backward: ast.stmt) -> list
 
 
 def _runs_model(script: Script, statement: ast.stmt) -> bool:
-    calls = (part for part in walk_scope(statement) if isinstance(part, ast.Call))
-    return any(Effect.FORWARD in call_effects(script, call) for call in calls)
+    return any(Effect.FORWARD in call_effects(script, call) for call in script.in_scope(statement, ast.Call))
 
 
 def _refuse_earlier_graphs(script: Script, before: Sequence[ast.stmt], statements: Sequence[ast.stmt]) -> None:
     """What comes into the step has values and no autograd graph: models run before it only where none is made, and
     what it reads is not made of parameters."""
-    read = {name for each in statements for name in variables(each, ast.Load)}
+    read = {name for each in statements for name in variables(script, each, ast.Load)}
     for each in before:
         if _makes_no_graph(script, each):
             continue
@@ -314,7 +315,7 @@ def _refuse_earlier_graphs(script: Script, before: Sequence[ast.stmt], statement
 
 def _tensors(script: Script, statement: ast.stmt) -> set[str]:
     """The names that a statement binds, of whatever may be tensors."""
-    parts = [each for each in ast.walk(statement) if isinstance(each, ast.Name | ast.Attribute)]
+    parts = [each for each in breadth_first(statement) if isinstance(each, ast.Name | ast.Attribute)]
     stored = (each for each in parts if isinstance(each.ctx, ast.Store))
     return {variable(each) for each in stored if script.kind(each) not in _NO_TENSORS}
 
@@ -326,8 +327,8 @@ def _may_need_gradients(script: Script, statement: ast.stmt) -> bool:
         (isinstance(part, ast.Attribute) and part.attr in _NEED_GRADIENTS)
         or (isinstance(part, ast.keyword) and part.arg == "requires_grad" and not is_constant(part.value, False))
         for _, node in reachable_code(script, (statement,))
-        for part in ast.walk(node)
-    ) or any(isinstance(part, ast.Call) and may_run_model(script, part) for part in ast.walk(statement))
+        for part in breadth_first(node)
+    ) or any(isinstance(part, ast.Call) and may_run_model(script, part) for part in breadth_first(statement))
 
 
 def _makes_no_graph(script: Script, statement: ast.stmt) -> bool:
@@ -366,14 +367,14 @@ def is_movable(statement: ast.stmt, phase: ast.expr | None = None) -> bool:
         plain = all(each.optional_vars is None for each in statement.items)
         return plain and all(is_movable(each, phase) for each in statement.body)
     if isinstance(statement, ast.For):
-        named = all(isinstance(each, _NAMES) for each in ast.walk(statement.target))
+        named = all(isinstance(each, _NAMES) for each in breadth_first(statement.target))
         return named and not statement.orelse and all(is_movable(each) for each in statement.body)
     if isinstance(statement, ast.If):
         same = phase is not None and ast.dump(statement.test) == ast.dump(phase) and not statement.orelse
         return same and all(is_movable(each) for each in statement.body)
     if not isinstance(statement, _PLAIN) or (isinstance(statement, ast.AnnAssign) and statement.value is None):
         return False
-    parts = list(ast.walk(statement))
+    parts = list(breadth_first(statement))
     if any(isinstance(part, _OWN_SCOPES | _UNMOVABLE) for part in parts):
         return False
     stored = (part for part in parts if isinstance(getattr(part, "ctx", None), ast.Store | ast.Del))
@@ -387,7 +388,7 @@ def _clips_always_or_never(script: Script, statement: ast.stmt) -> bool:
             test=ast.Compare(left=limit, ops=[ast.IsNot() | ast.Gt()], comparators=[ast.Constant()]) | limit, orelse=[]
         ) if _is_left_as_it_is(script, limit, statement):
             calls = [each.value for each in statement.body if isinstance(each, ast.Expr)]
-            given = [part for call in calls for part in ast.walk(call) if isinstance(part, ast.expr)]
+            given = [part for call in calls for part in breadth_first(call) if isinstance(part, ast.expr)]
             clips = all(isinstance(each, ast.Call) and _clips(script, each) for each in calls)
             known = any(ast.dump(each) == ast.dump(limit) for each in given)
             return clips and known and len(calls) == len(statement.body)
@@ -426,7 +427,7 @@ def _is_left_as_it_is(script: Script, setting: ast.expr, statement: ast.stmt) ->
 def _unmovable(script: Script, statement: ast.stmt) -> str:
     """Why a statement cannot stand in a function of the step."""
     leaves = [
-        each for each in ast.walk(statement) if isinstance(each, ast.Continue | ast.Break | ast.Return | ast.Raise)
+        each for each in breadth_first(statement) if isinstance(each, ast.Continue | ast.Break | ast.Return | ast.Raise)
     ]
     if leaves:
         return f"`{type(leaves[0]).__name__.lower()}` in line {leaves[0].lineno} leaves the step"
@@ -434,7 +435,7 @@ def _unmovable(script: Script, statement: ast.stmt) -> str:
         return _unmovable(script, inner[0])
     if isinstance(statement, ast.For | ast.AsyncFor | ast.While):
         return f"the loop in line {statement.lineno} is a part of it"
-    parts = [part for part in ast.walk(statement) if isinstance(getattr(part, "ctx", None), ast.Store | ast.Del)]
+    parts = [part for part in breadth_first(statement) if isinstance(getattr(part, "ctx", None), ast.Store | ast.Del)]
     bound = next((part for part in parts if isinstance(part, ast.Attribute | ast.Subscript)), None)
     if bound is not None:
         return f"line {statement.lineno} binds `{script.source(bound)}`, which other code may see"
@@ -445,8 +446,8 @@ def _models(script: Script, statements: Sequence[ast.stmt]) -> Iterator[ast.expr
     """What is called to run a model, by its outermost owner that is one: `model` of `model.encoder(x)`."""
     seen: set[str] = set()
     for statement in statements:
-        for part in walk_scope(statement):
-            if not isinstance(part, ast.Call) or is_backward(script, part) or not calls_model(script, part):
+        for part in script.in_scope(statement, ast.Call):
+            if is_backward(script, part) or not calls_model(script, part):
                 continue
             model: ast.expr = part.func
             while isinstance(model, ast.Attribute) and script.kind(model.value) is Kind.MODULE:

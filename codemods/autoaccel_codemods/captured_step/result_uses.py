@@ -6,6 +6,7 @@ import ast
 import re
 
 from autoaccel.analysis.script import Script
+from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.graph_operations import ENDING_ATTRIBUTES, ENDING_FUNCTIONS, ENDING_METHODS
 from autoaccel.library_models.library_values import RUNNING_TOTALS
 from autoaccel.library_models.tensor_views import RESHAPING
@@ -19,7 +20,7 @@ _BARE_FIELD = re.compile(r"\{\w*\}")
 def refuse(script: Script, lifted: Lifted) -> None:
     """Raises `DeclinedError` where a result may be used for more than its value."""
     numbers = {part.id for each in lifted.region.numbers for part in each.targets if isinstance(part, ast.Name)}
-    inside = {part for each in lifted.region.statements for part in ast.walk(each)}
+    inside = {part for each in lifted.region.statements for part in breadth_first(each)}
     for name in script.find(ast.Name):
         if name.id not in lifted.results or name.id in numbers or name in inside or not isinstance(name.ctx, ast.Load):
             continue

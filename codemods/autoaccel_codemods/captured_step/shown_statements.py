@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import types
 from collections.abc import Sequence
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import walk_scope
+from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import breadth_first, walk_scope
 from autoaccel.library_models.library_values import RUNNING_TOTALS
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
@@ -17,10 +17,11 @@ from autoaccel_codemods.captured_step.note_methods import only_notes
 from autoaccel_codemods.captured_step.problems import DeclinedError
 
 
-def variables(statement: ast.stmt, context: type[ast.expr_context] | types.UnionType) -> set[str]:
+@once
+def variables(script: Script, statement: ast.stmt, *contexts: type[ast.expr_context]) -> frozenset[str]:
     """The names of variables that a statement reads, or binds, and those of attributes, with a dot before them."""
-    parts = [each for each in ast.walk(statement) if isinstance(each, ast.Name | ast.Attribute)]
-    return {variable(each) for each in parts if isinstance(each.ctx, context)}
+    parts = (*script.within(statement, ast.Name), *script.within(statement, ast.Attribute))
+    return frozenset(variable(each) for each in parts if isinstance(each.ctx, contexts))
 
 
 def variable(part: ast.Name | ast.Attribute) -> str:
@@ -58,7 +59,7 @@ def _is_number(script: Script, target: ast.Name) -> bool:
 def _is_shown(script: Script, expression: ast.expr, computed: set[ast.stmt]) -> bool:
     """Whether an expression is made of numbers, texts and results, and of what converts them: the update of the
     parameters changes none of these."""
-    for part in ast.walk(expression):
+    for part in breadth_first(expression):
         match part:
             case ast.Call(func=ast.Attribute(attr="item" | "format" | "size")):
                 pass
@@ -146,16 +147,16 @@ def refuse_changed(script: Script, statements: Sequence[ast.stmt], shown: Sequen
     the rest of the step: neither by its statements nor by other code that they run."""
     for display in shown:
         rest = [each for each in statements if each.lineno > display.lineno]
-        changed = noted(display)
-        if seen := changed & {name for each in rest for name in variables(each, ast.Load)}:
+        changed = noted(script, display)
+        if seen := changed & {name for each in rest for name in variables(script, each, ast.Load)}:
             raise DeclinedError(f"line {display.lineno} changes `{min(seen).lstrip('.')}`, which the step reads")
-        parts = [part for each in rest for part in ast.walk(each)]
+        parts = [part for each in rest for part in breadth_first(each)]
         if any(isinstance(each, ast.Call) and _may_see(script, each) for each in parts):
             raise DeclinedError(f"line {display.lineno} prints or counts before other code runs, which may see it")
         if changed and any(_reads_container(script, each) for each in parts):
             raise DeclinedError(f"line {display.lineno} notes something, and the step reads what may hold it")
-        read = {part.id for part in ast.walk(display) if isinstance(part, ast.Name)}
-        if any(read & variables(each, ast.Store | ast.Del) for each in rest):
+        read = {part.id for part in script.within(display, ast.Name)}
+        if any(read & variables(script, each, ast.Store, ast.Del) for each in rest):
             raise DeclinedError(f"line {display.lineno} shows what the step changes afterwards")
 
 
@@ -184,12 +185,13 @@ def _reads_container(script: Script, part: ast.AST) -> bool:
             return False
 
 
-def noted(statement: ast.stmt) -> set[str]:
+@once
+def noted(script: Script, statement: ast.stmt) -> frozenset[str]:
     """The names of what a statement that is made after the step changes; those of attributes with a dot before them."""
-    names = variables(statement, ast.Store)
-    for part in ast.walk(statement):
+    names = variables(script, statement, ast.Store)
+    for part in script.within(statement, ast.Expr):
         match part:
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner))):
-                parts = [each for each in ast.walk(owner) if isinstance(each, ast.Name | ast.Attribute)]
-                names |= {variable(each) for each in parts} - {"self"}
+                parts = (*script.within(owner, ast.Name), *script.within(owner, ast.Attribute))
+                names |= {*map(variable, parts)} - {"self"}
     return names
