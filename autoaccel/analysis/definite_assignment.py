@@ -180,7 +180,11 @@ def _binders(script: Script, scope: ast.AST, name: str, *, is_global: bool) -> s
 
 def _stores(script: Script, function: ast.FunctionDef, name: str, *, is_global: bool) -> bool:
     if is_global:
-        return any(name in part.names for kind in (ast.Global, ast.Nonlocal) for part in script.within(function, kind))
+        outward: list[ast.Global | ast.Nonlocal] = [
+            *script.within(function, ast.Global),
+            *script.within(function, ast.Nonlocal),
+        ]
+        return any(name in each.names for each in outward)
     return any(script.inside(part, function) for part in script.syntax_index.stored(name))
 
 
@@ -198,10 +202,14 @@ def _precede(script: Script, made: Sequence[ast.stmt], point: ast.stmt) -> bool:
 def is_read(script: Script, scope: ast.AST, expression: ast.expr) -> bool:
     """Whether a function reads an expression on every path, so that it fails without."""
     text = script.source(expression)
+    parts: list[ast.Name | ast.Attribute | ast.Subscript] = [
+        *script.in_scope(scope, ast.Name),
+        *script.in_scope(scope, ast.Attribute),
+        *script.in_scope(scope, ast.Subscript),
+    ]
     return any(
         isinstance(part.ctx, ast.Load) and script.source(part) == text and not _is_conditional(script, part, scope)
-        for kind in (ast.Name, ast.Attribute, ast.Subscript)
-        for part in script.in_scope(scope, kind)
+        for part in parts
     )
 
 

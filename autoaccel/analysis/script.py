@@ -65,6 +65,7 @@ class Script:
         self.source = self.syntax_index.source
         self.queries = self.project.queries
         self._qualnames: dict[ast.AST, str | None] = {}
+        self._project_names: dict[ast.AST, bool] = {}
         self.inference = Inference(self)
 
     def __repr__(self) -> str:
@@ -134,6 +135,12 @@ class Script:
 
     def is_project_name(self, expression: ast.AST) -> bool:
         """Whether a qualified name leads into a file of the project, not into a library."""
+        known = self._project_names.get(expression)
+        if known is None:
+            known = self._project_names[expression] = self._is_project_name(expression)
+        return known
+
+    def _is_project_name(self, expression: ast.AST) -> bool:
         found = self.reaching_definitions.qualified(expression)
         if found is None or (self.replaced_names and self._is_replaced(expression)):
             return False

@@ -7,7 +7,7 @@ import ast
 
 def given_values(call: ast.Call) -> list[ast.expr]:
     """What a call is given, by position and by name."""
-    return [*call.args, *(each.value for each in call.keywords)]
+    return call.args + [each.value for each in call.keywords]
 
 
 def unpacks(call: ast.Call) -> bool:

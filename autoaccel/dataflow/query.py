@@ -40,7 +40,7 @@ def once(function: Function) -> Function:
     For questions that do not come back to themselves. What raises is asked again, and so is what leans on a question
     that is still open, until that one has its answer.
     """
-    return _remembered(function, lambda queries: queries.keep)
+    return _remembered(function, Queries.keep)
 
 
 def once_all(generate: Callable[P, Iterator[Item]]) -> Callable[P, tuple[Item, ...]]:
@@ -55,18 +55,16 @@ def once_all(generate: Callable[P, Iterator[Item]]) -> Callable[P, tuple[Item, .
 
 def fixpoint(nothing: object, anything: object) -> Callable[[Function], Function]:
     """The same for questions that may come back to themselves: see `Queries.ask`."""
-    return lambda function: _remembered(
-        function, lambda queries: partial(queries.ask, nothing=nothing, anything=anything)
-    )
+    return lambda function: _remembered(function, partial(Queries.ask, nothing=nothing, anything=anything))
 
 
-def _remembered(function: Function, find: Callable[[Queries], Callable[..., Any]]) -> Function:
+def _remembered(function: Function, find: Callable[..., Any]) -> Function:
     @wraps(function)
     def answer(of: Asked, *args: Any, **kwargs: Any) -> Any:
         queries = of.queries
         key = (function, of, *args, *kwargs.items()) if kwargs else (function, of, *args)
         known = queries.known.get(key, _UNKNOWN)
-        return find(queries)(key, partial(function, of, *args, **kwargs)) if known is _UNKNOWN else known
+        return find(queries, key, partial(function, of, *args, **kwargs)) if known is _UNKNOWN else known
 
     return cast(Function, answer)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.query import once
 from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel.pytorch.evaluation_passes import evaluations
 from autoaccel.pytorch.forwards import forward_calls
@@ -40,6 +41,7 @@ class EvaluationForward:
     statement: ast.Assign
 
 
+@once
 def only_evaluates(script: Script) -> bool:
     """Whether nothing in the project trains, or asks for gradients, to go by its words."""
     return not script.frameworks and not any(map(_TRAINS.search, script.project.related_texts(script)))

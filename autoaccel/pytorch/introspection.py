@@ -15,6 +15,7 @@ from autoaccel.analysis.name_lookups import MODULES_AT_RUN_TIME
 from autoaccel.analysis.namespaces import namespaces
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind
+from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.python_names import LOOKING, TEXT_RUNNERS
 
@@ -199,11 +200,8 @@ def _leaves(script: Script, call: ast.Call) -> bool:
 def name_looked_up(script: Script, local: str, *, public: bool) -> str | None:
     """Why a name may be read where no name is seen: by `globals()[…]`, and, where it is one of the module's, by
     `getattr` of another file. Raises `Incomplete`."""
-    for name in script.find(ast.Name):
-        if name.id in _LOOKUPS and not script.definitions(name):
-            return f"`{name.id}` may look its name up"
-    if _FRAMES.search(script.text):
-        return "its name may be looked up while the program runs"
+    if (lookup := _lookup(script)) is not None:
+        return lookup
     for text in script.find(ast.Constant):
         if isinstance(text.value, str) and text.value == local:
             if not names_a_type(script, text) and not _is_label(script, text):
@@ -225,6 +223,15 @@ def name_looked_up(script: Script, local: str, *, public: bool) -> str | None:
                 seen.add(other)
                 pending.append(other)
     return None
+
+
+@once
+def _lookup(script: Script) -> str | None:
+    """How a file may look up names, whichever they are."""
+    for name in script.find(ast.Name):
+        if name.id in _LOOKUPS and not script.definitions(name):
+            return f"`{name.id}` may look its name up"
+    return "its name may be looked up while the program runs" if _FRAMES.search(script.text) else None
 
 
 def _is_label(script: Script, text: ast.Constant) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from autoaccel.dataflow.query import once
 from autoaccel.pytorch.reachable_code import reachable_code
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def mention_in_reach(
 
 def _first_mention(script: Script, node: ast.AST, names: re.Pattern[str], text: re.Pattern[str]) -> ast.AST | None:
     """The first mention that is not in a question or a type."""
-    if not text.search(script.text):
+    if not _says(script, text):
         return None
     mentions: list[tuple[ast.Name | ast.Attribute, str]] = [*script.qualified_attributes, *script.qualified_names]
     for part, name in mentions:
@@ -55,6 +56,11 @@ def _first_mention(script: Script, node: ast.AST, names: re.Pattern[str], text: 
             if not _asks(script, part):
                 return part
     return None
+
+
+@once
+def _says(script: Script, text: re.Pattern[str]) -> bool:
+    return text.search(script.text) is not None
 
 
 @lru_cache(maxsize=10_000)

@@ -16,6 +16,7 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.dataflow.call_arguments import given_as, given_values, unpacks
 from autoaccel.dataflow.completeness import ScriptNode
+from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.autocast_operations import LOWER
 from autoaccel.pytorch.forwards import WITHOUT_PARAMETERS
 from autoaccel.pytorch.integers import Frame, at_most
@@ -60,7 +61,7 @@ def parameters(model: Value, frame: Frame | None = None) -> int | None:
 
 def multiplies(nodes: Iterable[ScriptNode]) -> bool:
     """Whether some code multiplies matrices, or convolves, other than by the layers of a model."""
-    return any(_is_product(script, part) for script, node in nodes for part in ast.walk(node))
+    return any(_is_product(script, part) for script, node in nodes for part in breadth_first(node))
 
 
 def _is_product(script: Script, part: ast.AST) -> bool:

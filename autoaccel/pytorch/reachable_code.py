@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from autoaccel.dataflow.completeness import ScriptNode
 
 
+_FUNCTIONS = (ast.FunctionDef, ast.Lambda)
+
+
 def reachable_code(script: Script, nodes: Iterable[ast.AST], *, building: bool = True) -> list[ScriptNode]:
     """Some code, the project functions that it calls, the methods of the models that it runs or builds, and hooks.
 
@@ -65,9 +68,7 @@ def _helpers(script: Script, builder: ast.AST) -> frozenset[ast.AST]:
         function
         for other, function in called
         if function.name not in ("forward", "__call__")
-        and not any(
-            isinstance(part, ast.FunctionDef | ast.Lambda) for part in ast.walk(function) if part is not function
-        )
+        and len(other.syntax_index.within_any(function, _FUNCTIONS)) == 1
         and not any(_is_named(each, function.name) for each in (script, other))
     )
 

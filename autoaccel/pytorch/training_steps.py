@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
@@ -68,7 +69,7 @@ class TrainingStep:
             call for call in self._calls() if isinstance(call.func, ast.Attribute) and call.func.attr == "zero_grad"
         )
 
-    @property
+    @cached_property
     def forwards(self) -> tuple[ast.Call, ...]:
         return tuple(call for call in self._calls() if Effect.FORWARD in call_effects(self.script, call))
 

@@ -299,7 +299,8 @@ class _Board:
             if taker is not None and taker not in keepers and not (taker is owner and isinstance(node, ast.stmt)):
                 return taker
         for ancestor in self.places.ancestors(node):
-            keepers |= self.holes.get(ancestor, set())
+            if ancestor in self.holes:
+                keepers |= self.holes[ancestor]
             taker = self.gone.get(ancestor)
             if taker is not None and taker not in keepers:
                 return taker

@@ -9,6 +9,8 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from autoaccel.dataflow.child_nodes import children
+from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import (
     AddArguments,
     AddDecorator,
@@ -155,7 +157,7 @@ class _Words:
         before, after = self._source(node), self._text(node)
         if len(after) > _LONG and isinstance(node, ast.Call) and node not in self._replaced:
             function = self._short(self._source(node.func))
-            inner = any(each in self._edited for each in ast.walk(node) if each is not node)
+            inner = any(each in self._edited for each in breadth_first(node) if each is not node)
             if not inner and node not in self._cut:
                 return f"`{', '.join(self._arguments(node))}` added to `{function}(…)`"
         return f"`{self._short(before)}` -> `{self._short(after)}`"
@@ -203,13 +205,13 @@ class _Words:
 
     def _nearest(self, node: ast.AST) -> Iterator[ast.expr | ast.keyword]:
         """What is edited in a node, the outermost of it."""
-        waiting = list(ast.iter_child_nodes(node))  # not recursive: a sum of a thousand terms is a thousand levels deep
+        waiting = children(node)  # not recursive: a sum of a thousand terms is a thousand levels deep
         while waiting:
             child = waiting.pop()
             if isinstance(child, ast.expr | ast.keyword) and (child in self._edited or child in self._dropped):
                 yield child
             else:
-                waiting.extend(ast.iter_child_nodes(child))
+                waiting.extend(children(child))
 
     def _code(self, code: Code) -> str:
         # What the finding itself puts in the place of a hole is not in it.

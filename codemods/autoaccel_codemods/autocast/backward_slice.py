@@ -22,17 +22,12 @@ _COMPOUND = ast.If | ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWi
 
 
 @once
-def variables(script: Script, node: ast.AST) -> frozenset[str]:  # noqa: ARG001  # it keeps the answers
+def variables(script: Script, node: ast.AST) -> frozenset[str]:
     """What an expression or statement reads: names, and attributes of `self` one level deep."""
-    return frozenset(_variables(node))
-
-
-def _variables(node: ast.AST) -> Iterator[str]:
-    for part in walk_scope(node):
-        if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "self":
-            yield f"self.{part.attr}"
-        elif isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load) and part.id != "self":
-            yield part.id
+    names = {each.id for each in script.in_scope(node, ast.Name) if isinstance(each.ctx, ast.Load)} - {"self"}
+    attributes = script.in_scope(node, ast.Attribute)
+    own = (each.attr for each in attributes if isinstance(each.value, ast.Name) and each.value.id == "self")
+    return frozenset(names.union(f"self.{each}" for each in own))
 
 
 def target_variables(target: ast.expr, *, whole: bool = False) -> set[str]:
@@ -59,7 +54,7 @@ def changed(script: Script, statement: ast.stmt) -> frozenset[str]:
 
 
 def _changed(script: Script, statement: ast.stmt) -> Iterator[str]:
-    for part in walk_scope(statement):
+    for part in script.in_scope(statement, ast.AST):
         match part:
             case ast.Assign(targets=targets):
                 for target in targets:
@@ -222,12 +217,12 @@ class Slice:
         if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr):
             return
         both = Effect.FORWARD | Effect.SENSITIVE
-        for part in walk_scope(statement):
-            if isinstance(part, ast.Call) and call_effects(self.script, part) & both == both:
+        for part in self.script.in_scope(statement, ast.Call):
+            if call_effects(self.script, part) & both == both:
                 for other, function in self.script.callees(part):
                     if other is self.script and effects(other, function) & both == both:
-                        for inner in walk_scope(function):
-                            if isinstance(inner, ast.Return) and inner.value is not None:
+                        for inner in other.in_scope(function, ast.Return):
+                            if inner.value is not None:
                                 yield inner, inner.value
 
     def _within(self, statement: ast.stmt, needed: set[str], repeated: bool) -> bool:

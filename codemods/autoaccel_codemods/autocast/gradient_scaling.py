@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from autoaccel.analysis.script import Script
+from autoaccel.dataflow.child_nodes import children
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.pytorch.gradients import backward_or_step_calls, is_backward, is_optimizer_step
 from autoaccel.pytorch.step_effects import Effect, effects, gradient_reads
@@ -123,7 +124,7 @@ def _leaves(statement: ast.stmt) -> bool:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
             continue
         nested = inner or isinstance(node, ast.For | ast.While | ast.AsyncFor)
-        pending.extend((child, nested) for child in ast.iter_child_nodes(node))
+        pending.extend((child, nested) for child in children(node))
     return False
 
 

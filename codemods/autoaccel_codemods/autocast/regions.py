@@ -130,11 +130,11 @@ class _Planner:
 
     def _whole_step(self, inside: list[ast.AST]) -> None:
         """Whole or not at all: what the loss depends on does not run models in float32 beside those of the region."""
-        covered = {part for each in inside for part in walk_scope(each)}
+        covered = {part for each in inside for part in self.script.in_scope(each, ast.AST)}
         statements = (each for each in self.slice.statements if each not in covered)
         for statement in sorted(statements, key=lambda each: (each.lineno, each.col_offset)):
-            for part in walk_scope(statement):
-                if isinstance(part, ast.Call) and part not in covered and may_run_model(self.script, part):
+            for part in self.script.in_scope(statement, ast.Call):
+                if part not in covered and may_run_model(self.script, part):
                     self.found.problems.append((part, skip_reasons.FORWARD_OUTSIDE))
         for place in self.slice.elsewhere:
             self.found.problems.append((place, skip_reasons.FORWARD_PART_ELSEWHERE))
@@ -157,7 +157,7 @@ class _Planner:
     def _barrier(self, statement: ast.stmt) -> bool:
         if isinstance(statement, _NEVER_INSIDE) or effects(self.script, statement) & _NEVER or self._loads(statement):
             return True
-        return any(_draws(self.script, part) for part in walk_scope(statement))
+        return any(_draws(self.script, call) for call in self.script.in_scope(statement, ast.Call))
 
     def _without_gradients(self, statement: ast.stmt) -> bool:
         return isinstance(statement, ast.With) and any(
@@ -269,16 +269,16 @@ class _Planner:
     def _starts(self, statement: ast.stmt) -> bool:
         if Effect.FORWARD in effects(self.script, statement):
             return True
-        if any(isinstance(part, ast.Call) and may_run_model(self.script, part) for part in walk_scope(statement)):
+        calls = self.script.in_scope(statement, ast.Call)
+        if any(may_run_model(self.script, call) for call in calls):
             return True
         return bool(variables(self.script, statement) & self.found.reduced) and any(
-            isinstance(part, ast.Call) and self.script.kind(part.func) is not Kind.SCHEDULER
-            for part in walk_scope(statement)
+            self.script.kind(call.func) is not Kind.SCHEDULER for call in calls
         )
 
     def _parts(self, gap: list[ast.stmt]) -> bool:
         """Whether statements between two of a region end it: they run no model, and wait or clear gradients."""
-        calls = [part for each in gap for part in walk_scope(each) if isinstance(part, ast.Call)]
+        calls = [call for each in gap for call in self.script.in_scope(each, ast.Call)]
         return any(
             isinstance(each.func, ast.Attribute) and each.func.attr in _NOT_OF_THE_FORWARD for each in calls
         ) and not any(may_run_model(self.script, each) for each in calls)
@@ -288,7 +288,7 @@ class _Planner:
         be lifted to float32 where it names them: autocast runs none of it faster."""
         if not isinstance(statement, ast.Assign) or not self._starts(statement):
             return False
-        calls = [part for part in walk_scope(statement) if isinstance(part, ast.Call)]
+        calls = self.script.in_scope(statement, ast.Call)
         names = self._reduced_names(statement)
         return (
             all(map(self._is_elementwise, calls))
@@ -308,7 +308,7 @@ class _Planner:
 
     def _reduced_names(self, statement: ast.stmt) -> list[ast.Name]:
         """Where a statement reads what a region leaves in low precision."""
-        names = (part for part in walk_scope(statement) if isinstance(part, ast.Name))
+        names = self.script.in_scope(statement, ast.Name)
         return [each for each in names if isinstance(each.ctx, ast.Load) and each.id in self.found.reduced]
 
     def _reduce(self, statement: ast.stmt) -> None:
@@ -318,14 +318,14 @@ class _Planner:
 
     def _arrays(self, statement: ast.stmt) -> set[str]:
         """Names of arrays that a statement makes: those are in NumPy's precision."""
-        names = (part for part in walk_scope(statement) if isinstance(part, ast.Name))
+        names = self.script.in_scope(statement, ast.Name)
         return {each.id for each in names if isinstance(each.ctx, ast.Store) and self.script.kind(each) is Kind.ARRAY}
 
     def _load(self, statement: ast.stmt) -> bool:
         """`loss = model(next(batches))`: the batch is drawn before the region."""
         if statement not in self.slice.statements or Effect.FORWARD not in effects(self.script, statement):
             return False
-        draws = [part for part in walk_scope(statement) if _draws(self.script, part)]
+        draws = [call for call in self.script.in_scope(statement, ast.Call) if _draws(self.script, call)]
         if (
             len(draws) != 1
             or not isinstance(statement, ast.Assign | ast.AugAssign)

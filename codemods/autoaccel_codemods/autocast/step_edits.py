@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from autoaccel.analysis import Script
+from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore, Replace, WrapStatements, literal
 from autoaccel.pytorch import device_expressions
 from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep
@@ -97,7 +98,7 @@ def _converted_at_once(script: Script, region: Region, casts: Sequence[ast.expr]
             if {script.function(each) for each in uses} == {script.function(region.first)}:
                 names.append(definition.name)
                 found.update(uses)
-    parts = [part for statement in inside for part in ast.walk(statement) if isinstance(part, ast.Name)]
+    parts = [part for statement in inside for part in breadth_first(statement) if isinstance(part, ast.Name)]
     order = [part.id for part in parts if isinstance(part.ctx, ast.Store)]
     return sorted(names, key=order.index), found
 

@@ -12,7 +12,7 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.bounds import CASTS
 from autoaccel.dataflow.call_arguments import given_as, given_values
 from autoaccel.dataflow.completeness import ScriptNode
-from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_name, walk_scope
+from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_name
 from autoaccel.library_models import autocast_operations
 from autoaccel.library_models.tensor_operations import NO_LOW_PRECISION_KERNELS, WRITING_ROWS
 from autoaccel.library_models.tensor_views import VIEWS
@@ -53,7 +53,7 @@ def in_code(code: list[ScriptNode], file: Script, report_at: ast.AST) -> Iterato
             node.name in ("__init__", "__new__") or node.name.startswith(("init_", "_init", "reset_"))
         ):
             continue
-        for part in breadth_first(node) if isinstance(node, ast.FunctionDef) else walk_scope(node):
+        for part in breadth_first(node) if isinstance(node, ast.FunctionDef) else script.in_scope(node, ast.Call):
             reason = _unsafe(script, part)
             if reason is None or (script is file and not isinstance(node, ast.FunctionDef) and _is_cast(script, part)):
                 continue

@@ -19,7 +19,7 @@ from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step import type_hints
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.captured_step.region import ITEM, StepRegion
-from autoaccel_codemods.captured_step.shown_statements import noted
+from autoaccel_codemods.captured_step.shown_statements import mentions, noted
 
 _NOT_THERE = "its model and its optimizer may not be there before the loop"
 _Change = tuple[int, int, int, str]
@@ -529,10 +529,8 @@ def _is_of_module(script: Script, name: ast.Name, function: ast.FunctionDef, tra
 
 def _is_stored(script: Script, statement: ast.stmt, expression: ast.expr) -> bool:
     """Whether a statement, such as a loop, binds what an expression reads."""
-    texts = {script.source(part) for part in breadth_first(expression) if isinstance(part, ast.Name | ast.Attribute)}
+    texts = {script.source(part) for part in mentions(script, expression)}
     return any(
-        isinstance(part, ast.Name | ast.Attribute)
-        and isinstance(part.ctx, ast.Store | ast.Del)
-        and script.source(part) in texts
-        for part in breadth_first(statement)
+        isinstance(part.ctx, ast.Store | ast.Del) and script.source(part) in texts
+        for part in mentions(script, statement)
     )

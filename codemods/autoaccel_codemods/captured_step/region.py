@@ -214,8 +214,8 @@ def _aside(
     for index, each in enumerate(block):
         passed = [other for other in block[:index] if other not in found]
         bound = variables(script, each, ast.Store)
-        bound_later = any(bound & variables(script, other, ast.Store) for other in block[index + 1 :])
-        if each in shown or not passed or bound_later:
+        later = block[index + 1 :]
+        if each in shown or not passed or any(bound & variables(script, other, ast.Store) for other in later):
             continue
         moved = all(_clears(other, phase) for other in passed) and _only_move(script, each)
         if moved or is_prepared(script, each, passed, found):

@@ -20,8 +20,12 @@ from autoaccel_codemods.captured_step.problems import DeclinedError
 @once
 def variables(script: Script, statement: ast.stmt, *contexts: type[ast.expr_context]) -> frozenset[str]:
     """The names of variables that a statement reads, or binds, and those of attributes, with a dot before them."""
-    parts = (*script.within(statement, ast.Name), *script.within(statement, ast.Attribute))
-    return frozenset(variable(each) for each in parts if isinstance(each.ctx, contexts))
+    return frozenset(variable(each) for each in mentions(script, statement) if isinstance(each.ctx, contexts))
+
+
+def mentions(script: Script, node: ast.AST) -> list[ast.Name | ast.Attribute]:
+    """The names and attributes within a node."""
+    return [*script.within(node, ast.Name), *script.within(node, ast.Attribute)]
 
 
 def variable(part: ast.Name | ast.Attribute) -> str:
@@ -192,6 +196,5 @@ def noted(script: Script, statement: ast.stmt) -> frozenset[str]:
     for part in script.within(statement, ast.Expr):
         match part:
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner))):
-                parts = (*script.within(owner, ast.Name), *script.within(owner, ast.Attribute))
-                names |= {*map(variable, parts)} - {"self"}
+                names |= {*map(variable, mentions(script, owner))} - {"self"}
     return names

@@ -42,6 +42,8 @@ def differentiated_again(script: Script) -> frozenset[ast.AST] | None:
 
 def is_among(value: Value, nodes: Collection[ast.AST]) -> bool:
     """Whether a model is one of those, or holds one."""
+    if not nodes:
+        return False
     if value.node in nodes:
         return True
     classes = [each.node for each in model_classes(value.cls)] if value.cls is not None else []

@@ -27,9 +27,9 @@ Edits = tuple[Edit, ...]
 
 def uses(script: Script) -> Iterator[ast.Name | ast.Attribute]:
     """Every mention of the class, under whichever name."""
-    nodes: list[ast.Name | ast.Attribute] = [*script.find(ast.Attribute), *script.find(ast.Name)]
-    for node in nodes:
-        if isinstance(node.ctx, ast.Load) and script.qualname(node) == VARIABLE:
+    named: list[tuple[ast.Name | ast.Attribute, str]] = [*script.qualified_attributes, *script.qualified_names]
+    for node, name in named:
+        if name == VARIABLE and isinstance(node.ctx, ast.Load):
             yield node
 
 
