@@ -11,11 +11,13 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from autoaccel.dataflow.child_nodes import children
+from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.notebooks.cells import cells
 from autoaccel.rewriting.black_style import Formatter, Line, tokens_of
 from autoaccel.rewriting.places import Places, newline_of, raw_lines
@@ -73,20 +75,36 @@ def _crowded(tree: ast.Module) -> set[int]:
     """The lines on which statements begin that hold several calls side by side, each of them on several lines: loaders
     that are made within one call, say."""
     found = set()
-    for statement in ast.walk(tree):
+    for statement in _blocks(tree):
         if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr | ast.Return):
-            calls = [each for each in ast.walk(statement) if isinstance(each, ast.Call)]
+            if statement.lineno == statement.end_lineno:
+                continue
+            calls = [each for each in breadth_first(statement) if isinstance(each, ast.Call)]
             long = [each for each in calls if each.lineno != each.end_lineno]
-            inner = {part for each in long for part in ast.walk(each) if part is not each}
-            innermost = [each for each in long if not any(part in long for part in ast.walk(each) if part is not each)]
+            parts = {each: {part for part in breadth_first(each) if part is not each} for each in long}
+            inner = {part for each in parts.values() for part in each}
+            innermost = [each for each in long if parts[each].isdisjoint(long)]
             if len(innermost) > 1 or sum(each not in inner for each in long) > 1:
                 found.add(statement.lineno)
     return found
 
 
+def _blocks(tree: ast.Module) -> Iterator[ast.AST]:
+    """The module, its statements, and the handlers and cases that hold some of them, breadth first."""
+    pending: deque[ast.AST] = deque([tree])
+    while pending:
+        node = pending.popleft()
+        yield node
+        pending.extend(
+            each for each in children(node) if isinstance(each, ast.stmt | ast.excepthandler | ast.match_case)
+        )
+
+
 def _with_comments_in_line(before: Places, after: Places) -> str:
     """The text with comments at the end of lines in the columns that they were in, or, where the code is longer now,
     two blanks behind it."""
+    if not any("#" in line for line in {*after.lines}.difference(before.lines)):
+        return after.text  # no comment has moved: tokenizing is slow
     lines = raw_lines(after.text)
     was = {text: column for (_, column), text in before.comments.items()}
     counts = Counter(before.comments.values()) + Counter(after.comments.values())
@@ -198,7 +216,7 @@ def _statements(places: Places) -> Iterator[_Statement]:
     """Those that share their lines with no other, decorators among them."""
     taken: Counter[int] = Counter()
     found = []
-    for node in ast.walk(places.tree):
+    for node in _blocks(places.tree):
         spans = [(each.lineno, each.end_lineno or each.lineno) for each in getattr(node, "decorator_list", ())]
         if isinstance(node, ast.stmt):
             spans.append((node.lineno, places.header_end(node)))
