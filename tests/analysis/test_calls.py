@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Project, load
-from autoaccel.analysis.call_sites import arguments_for, is_bound
+from autoaccel.analysis.bound_receivers import is_bound
+from autoaccel.analysis.call_sites import arguments_for
 
 METHOD = "class T:\n    def f(self, x): ...\n"
 # By case: a file, and whether the first parameter of `f` is the receiver of its last call.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Project, Script, load
-from autoaccel.analysis.call_sites import is_bound
+from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.files import Files
 
 ENGINE = """\

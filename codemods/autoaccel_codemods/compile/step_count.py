@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from autoaccel.analysis.call_sites import is_bound
+from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.classes import methods
 from autoaccel.analysis.iteration_wrappers import wrapped_argument
 from autoaccel.analysis.script import Script

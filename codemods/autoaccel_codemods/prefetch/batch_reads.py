@@ -10,7 +10,7 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from autoaccel.analysis.call_sites import is_bound
+from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.classes import derived_classes
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Values, any_item, union
