@@ -184,22 +184,29 @@ def _candidate_calls(other: Script, wanted: tuple[str, ...], *, instance: bool) 
 def _enters(other: Script, call: ast.Call, function: ast.AST, cls: ast.AST | None) -> bool | None:
     """Whether a call may enter a function, itself or as constructor or `forward` of what is called; None where it
     is not known what is called."""
+    entered = _entered(other, call)
     name = getattr(function, "name", "")
-    for value in other.inference.possible(call.func):
-        if value.node is function:
-            return True
-        if value.cls is None or not isinstance(cls, ast.ClassDef):
-            continue
-        constructs = value.kind is Kind.CLASS
-        if constructs != (name == "__init__") or name not in ("__init__", "forward", "__call__"):
-            continue
-        if _defining(value.cls, name) is cls:
-            return True
+    if function in entered or (name in ("__init__", "forward", "__call__") and (cls, name) in entered):
+        return True
     receiver = name_lookups.receiver(call.func)
     if not isinstance(cls, ast.ClassDef) or receiver is None:
         return False
     receivers = other.inference.possible(receiver)
     return None if Kind.UNKNOWN in receivers.kinds else False
+
+
+@once
+def _entered(other: Script, call: ast.Call) -> frozenset[ast.AST | tuple[ast.AST | None, str]]:
+    """The functions that a call may enter, and the classes of whose bodies it may enter a constructor, `forward` or
+    `__call__`, with the name of that."""
+    entered: set[ast.AST | tuple[ast.AST | None, str]] = set()
+    for value in other.inference.possible(call.func):
+        if value.node is not None:
+            entered.add(value.node)
+        if value.cls is not None:
+            names = ("__init__",) if value.kind is Kind.CLASS else ("forward", "__call__")
+            entered.update((_defining(value.cls, name), name) for name in names)
+    return frozenset(entered)
 
 
 @once
