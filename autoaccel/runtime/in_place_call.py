@@ -10,9 +10,21 @@ from __future__ import annotations
 import threading
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
+import torch
 from torch import nn
+
+from . import devices
+
+TRAINING: Final = 2
+
+
+def rank_of(training: bool) -> int:
+    """How much a call made now matters: `TRAINING` in training, 1 with gradients alone, 0 in evaluation."""
+    if not torch.is_grad_enabled():
+        return 0
+    return TRAINING if training else 1
 
 
 class InPlaceCall:
@@ -68,6 +80,11 @@ class InPlaceCall:
         called: Any = caller.f_locals.get("self")  # of `nn.Module._wrapped_call_impl`
         own = called is self.module or not isinstance(called, nn.Module) or called._compiled_call_impl is not self  # noqa: SLF001
         return None if own else called
+
+    def facts(self, rank: int, place: torch.device) -> tuple[object, ...]:
+        """By which the module's calls of a rank, on a device, are known again in a later run."""
+        name = f"{type(self.module).__module__}.{type(self.module).__qualname__}"
+        return name, rank, devices.hardware_name(place), [tuple(each.shape) for each in self.module.parameters()]
 
     def __reduce__(self) -> tuple[type[None], tuple[()]]:
         return type(None), ()

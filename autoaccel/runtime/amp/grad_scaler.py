@@ -46,7 +46,7 @@ class Scaler(torch.amp.GradScaler):
 
     def _settle_by_loss(self) -> None:
         first = next(iter(self.optimizers()), None)
-        some = next(_parameters(first), None) if first is not None else None
+        some = next(parameters_of(first), None) if first is not None else None
         place = None if some is None else some.device
         if place is None or place != self._settled:
             self._settle()
@@ -189,13 +189,14 @@ def _flat(values: Any) -> Iterator[torch.optim.Optimizer]:
 
 def _home(optimizers: Iterable[torch.optim.Optimizer]) -> torch.device:
     """Where the optimizers' parameters are: an accelerator if any parameter is on one."""
-    places = {parameter.device for optimizer in optimizers for parameter in _parameters(optimizer)}
+    places = {parameter.device for optimizer in optimizers for parameter in parameters_of(optimizer)}
     return min(places, key=lambda place: place.type == "cpu", default=torch.device("cpu"))
 
 
-def _parameters(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
+def parameters_of(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
+    """What an optimizer updates."""
     return (parameter for group in optimizer.param_groups for parameter in group["params"])
 
 
 def has_gradients(optimizer: torch.optim.Optimizer) -> bool:
-    return any(parameter.grad is not None for parameter in _parameters(optimizer))
+    return any(parameter.grad is not None for parameter in parameters_of(optimizer))

@@ -31,7 +31,7 @@ from .. import devices
 from ..distributed.global_view import is_shared
 from ..environment import Decision, disabled, note, setting
 from ..execution_mode import is_distributed, is_traced
-from ..in_place_call import InPlaceCall, is_plain, stands_in
+from ..in_place_call import TRAINING, InPlaceCall, is_plain, rank_of, stands_in
 from . import inductor_cache
 from .compile_controller import CompileController
 from .compile_support import verdict
@@ -150,7 +150,8 @@ class _CallPolicy:
         self._asked = 0  # calls so far at which nothing could be said
 
     def call(self, rank: int, eager: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the target; of the calls those of the highest rank that was ever seen may go compiled."""
+        """Run the target; of the calls those of the highest rank that was ever seen may go compiled: evaluation and
+        sampling run eagerly, unless the program does nothing else."""
         if self._home is None and self._asks():
             self._decide(args, kwargs)
         if self._forced is not None:
@@ -165,7 +166,7 @@ class _CallPolicy:
             self._rise(self._home, rank)
         assert self._controller is not None
         result = self._controller.call(args, kwargs)
-        self.given_up = self._controller.over and rank == _TRAINING
+        self.given_up = self._controller.over and rank == TRAINING
         return result
 
     def skip_measurement(self) -> bool:
@@ -207,14 +208,6 @@ class _CallPolicy:
 
 
 _ASKED: Final = 64
-# Calls by rank: evaluation and sampling run eagerly, unless the program does nothing else.
-_TRAINING: Final = 2
-
-
-def _rank(training: bool) -> int:
-    if not torch.is_grad_enabled():
-        return 0
-    return _TRAINING if training else 1
 
 
 class _InPlace(InPlaceCall):
@@ -237,7 +230,7 @@ class _InPlace(InPlaceCall):
         if is_traced() or self._has_hooks():
             self._policy.note_eager_call()
             return self.eager(*args, **kwargs)
-        result = self._policy.call(_rank(self.module.training), self.eager, args, kwargs)
+        result = self._policy.call(rank_of(self.module.training), self.eager, args, kwargs)
         if self._policy.given_up:
             self.withdraw()
         return result
@@ -261,12 +254,7 @@ class _InPlace(InPlaceCall):
             stateful=module.training and next(module.buffers(), None) is not None,
             leaves=sum(1 for inner in module.modules() if next(inner.children(), None) is None),
             planned=self._planned if trained else None,
-            facts=(
-                f"{type(module).__module__}.{type(module).__qualname__}",
-                rank,
-                devices.hardware_name(place),
-                [tuple(tensor.shape) for tensor in module.parameters()],
-            ),
+            facts=self.facts(rank, place),
         )
 
     def _has_hooks(self) -> bool:
@@ -343,7 +331,7 @@ def _compiled_function(function: _Target) -> _Target:
     def compiled(*args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling() or policy.given_up or policy.skip_measurement() or is_traced():
             return function(*args, **kwargs)
-        return policy.call(_rank(training=True), function, args, kwargs)
+        return policy.call(rank_of(training=True), function, args, kwargs)
 
     compiled._autoaccel_policy = policy  # type: ignore[attr-defined]  # noqa: SLF001
     return compiled  # type: ignore[return-value]

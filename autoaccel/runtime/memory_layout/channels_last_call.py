@@ -30,18 +30,17 @@ from ..compile.in_place_compile import hooked
 from ..compile.step_timer import StepDetector, sample_parameters
 from ..environment import Decision, disabled, note
 from ..execution_mode import in_backward, is_intercepted, is_traced
-from ..in_place_call import InPlaceCall, is_plain, stands_in
+from ..in_place_call import InPlaceCall, is_plain, rank_of, stands_in
 from ..optim import fused_step
-from ..trial.ab_trial import ABTrial, TrialPolicy
+from ..trial.ab_trial import TrialPolicy
 from ..trial.clocks import clock_of
-from ..trial.on_or_off import IDLE, Question, untriable
+from ..trial.on_or_off import Question, untriable
 from .layout_inspection import Inspection, LayoutGuard, leaves_torch
 from .memory_format import all_contiguous, is_picture, tensors_in, to_channels_last
 
 _Model = TypeVar("_Model")
 _CONVOLUTIONS: Final = (nn.Conv2d, nn.ConvTranspose2d)
 _KINDS: Final = 16  # of arguments that are looked at
-_TRAINING: Final = 2
 POLICY: Final = TrialPolicy()
 
 _tried: Final[list[weakref.ref[ChannelsLastCall]]] = []  # in this order, one after the other
@@ -80,7 +79,7 @@ def _trying(now: float) -> Iterator[ChannelsLastCall]:
     """The calls whose layout is being tried, those before others that have to wait for them."""
     for reference in _tried:
         call = reference()
-        if call is not None and call.is_tried and now - call.stepped <= IDLE:
+        if call is not None and call.question.is_tried(now):
             yield call
 
 
@@ -89,17 +88,13 @@ class ChannelsLastCall(InPlaceCall):
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__(module)
-        self.stepped = 0.0
-        self._verdict: bool | None = None  # None as long as it is tried
+        self.question = Question("channels last", "CHANNELS_LAST", f"channels last {type(module).__name__}")
         self._rank = -1  # of the calls whose time is taken: in training, with gradients alone, or in evaluation
-        self._trial: ABTrial | None = None
         self._detector = StepDetector(())
         self._candidate = False  # the step in progress
         self._kinds: set[Hashable] = set()  # of arguments that were looked at
         self._hooks: tuple[int, bool] = (-1, False)
-        self._question = Question("channels last", "CHANNELS_LAST")
         self._place: torch.device | None = None
-        self._first = 0.0  # seconds that the first steps took
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model's own call."""
@@ -119,7 +114,7 @@ class ChannelsLastCall(InPlaceCall):
     # ------------------------------------------------------------ calls
 
     def _is_over(self) -> bool:
-        return self._verdict is False
+        return self.question.answer is False
 
     def _may_differ(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
         """Whether this is a call on pictures that nobody else looks into."""
@@ -128,7 +123,7 @@ class ChannelsLastCall(InPlaceCall):
         if is_traced() or is_intercepted() or self._has_hooks() or _is_captured(args):
             return False
         if in_backward():
-            self._decide(False, "it is computed again in the backward pass")
+            self._decline("it is computed again in the backward pass")
             return False
         return True
 
@@ -143,8 +138,8 @@ class ChannelsLastCall(InPlaceCall):
 
     def _first_of_its_kind(self, kind: Hashable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run it in the script's own layout, and look at how it goes."""
-        if self._trial is not None:
-            self._trial.discard_iteration()
+        if self.question.trial is not None:
+            self.question.trial.discard_iteration()
         self._candidate = False
         if devices.module_device(self.module) != self._place:  # moved since its first call: begin anew
             self._rank = -1
@@ -158,7 +153,7 @@ class ChannelsLastCall(InPlaceCall):
         if not all(map(torch.equal, before, pictures)):
             problem = "it changes its arguments"
         if problem:
-            self._decide(False, problem, keep=True)
+            self._decline(problem, keep=True)
         self._kinds.add(kind)
         return result
 
@@ -169,75 +164,55 @@ class ChannelsLastCall(InPlaceCall):
         with LayoutGuard() as guard:
             result = self.eager(*pictures, **named)
         if guard.problem:
-            self._decide(False, guard.problem, keep=True)
+            self._decline(guard.problem, keep=True)
         return all_contiguous(result)
 
     # ------------------------------------------------------------ the trial
 
     def _is_wanted(self) -> bool:
         """Whether this call is to be made channels last, as far as that is known."""
-        rank = 0 if not torch.is_grad_enabled() else _TRAINING if self.module.training else 1
+        rank = rank_of(self.module.training)
         if rank > self._rank:
             self._begin(rank)
-        if self._trial is None:
-            return bool(self._verdict)
+        if self.question.trial is None:
+            return bool(self.question.answer)
         if rank < self._rank:
-            self._trial.note_event(rank)
+            self.question.trial.note_event(rank)
             return False
         if self._detector.is_new_step():
-            self._candidate = self._tries_channels_last(self._trial)
+            self._candidate = self._next_step()
         return self._candidate
 
     def _begin(self, rank: int) -> None:
         self._rank = rank
         module, self._place = self.module, devices.module_device(self.module)
         place = self._place or torch.device("cpu")
-        shapes = [tuple(each.shape) for each in module.parameters()]
-        name = f"{type(module).__module__}.{type(module).__qualname__}"
-        self._question = self._question.given(name, rank, devices.hardware_name(place), shapes)
-        self._verdict = self._trial = None
-        if problem := _unsuitable(module, place):
-            self._decide(False, problem)
-        elif known := self._question.known():
-            self._decide(known.value, known.reason)
-        else:
-            self._detector = StepDetector(sample_parameters(module) if rank else ())
-            self._trial = ABTrial(clock_of(place), POLICY)
-            self.stepped = time.monotonic()
+        self._detector = StepDetector(sample_parameters(module) if rank else ())
+        problem = _unsuitable(module, place)
+        self.question.ask(problem, self.facts(rank, place), clock_of(place), POLICY, "against the script's own layout")
+        if self.question.trial is not None:
             _tried[:] = [each for each in _tried if each() is not None] + [weakref.ref(self)]
-            self._note("trying", "against the script's own layout")
+        self._withdraw_if_over()
 
-    @property
-    def is_tried(self) -> bool:
-        """Whether it has yet to be decided."""
-        return self._trial is not None
-
-    def _tries_channels_last(self, trial: ABTrial) -> bool:
-        before, self.stepped = self.stepped, time.monotonic()
-        if trial.iterations < 3:
-            self._first = max(self._first, self.stepped - before)
+    def _next_step(self) -> bool:
+        """Whether the step that begins is one with pictures channels last."""
+        self.question.note_step()
         others = autocast_controller.settled() and compile_controller.settled() and fused_step.settled()
-        if not others or next(_trying(self.stepped), self) is not self:
-            trial.discard_iteration()  # what those compare is not to change beneath them
-            return False
-        trial.setup = self._first if torch.backends.cudnn.benchmark else 0.0  # all kernels are tried once more
-        candidate = trial.next_iteration()
-        if trial.decided:
-            decision = self._question.concluded(trial)
-            candidate = decision.value
-            self._decide(candidate, decision.reason)
+        first = next(_trying(time.monotonic()), self)
+        candidate = self.question.next_step(
+            others and first is self,
+            chooses_kernels=torch.backends.cudnn.benchmark,  # all of them are tried once more
+        )
+        self._withdraw_if_over()
         return candidate
 
-    def _decide(self, on: bool, why: str, *, keep: bool = False) -> None:
-        self._verdict, self._trial = on, None
-        if keep:
-            self._question.keep(Decision(on, why))
-        self._note(on, why)
-        if not on:
-            self.withdraw()
+    def _decline(self, why: str, *, keep: bool = False) -> None:
+        self.question.decide(False, why, keep=keep)
+        self.withdraw()
 
-    def _note(self, value: object, why: str) -> None:
-        note(f"channels last {type(self.module).__name__}", Decision(value, why))
+    def _withdraw_if_over(self) -> None:
+        if self._is_over():
+            self.withdraw()
 
 
 def _is_captured(args: tuple[Any, ...]) -> bool:

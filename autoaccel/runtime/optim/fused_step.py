@@ -14,18 +14,17 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Iterator
 from typing import Any, Final
 
 import torch
 
 from .. import devices
 from ..amp import autocast_controller
+from ..amp.grad_scaler import parameters_of
 from ..compile import compile_controller
-from ..environment import Decision, note
-from ..trial.ab_trial import ABTrial, TrialPolicy
-from ..trial.clocks import Clock, clock_of
-from ..trial.on_or_off import IDLE, Question, untriable
+from ..trial.ab_trial import TrialPolicy
+from ..trial.clocks import Clock, HostClock, clock_of
+from ..trial.on_or_off import Question, untriable
 
 # On a CPU the update alone is timed, elsewhere whole steps, of which it is a part.
 _UPDATES: Final = TrialPolicy(gain=1.05, share=0.1, seconds=0.02, iterations=16, fewest=8, counted=(6, 40))
@@ -39,7 +38,7 @@ attached: Final[weakref.WeakKeyDictionary[torch.optim.Optimizer, FusedStep]] = w
 def settled() -> bool:
     """Whether no optimizer is being tried at this moment."""
     now = time.monotonic()
-    return all(now - each.stepped > IDLE for each in list(_tried))
+    return not any(each.question.is_tried(now) for each in list(_tried))
 
 
 def is_fused(optimizer: torch.optim.Optimizer) -> bool:
@@ -48,7 +47,7 @@ def is_fused(optimizer: torch.optim.Optimizer) -> bool:
     return (ours is not None and ours.fused) or all(group.get("fused") for group in optimizer.param_groups)
 
 
-class UpdateClock:
+class UpdateClock(HostClock):
     """The seconds that were spent in an optimizer's steps: on a CPU, a step is done when it returns."""
 
     def __init__(self) -> None:
@@ -69,10 +68,6 @@ class UpdateClock:
         """The seconds so far."""
         return self._spent
 
-    def seconds(self, start: float, end: float) -> float:
-        """Known at once."""
-        return end - start
-
 
 class FusedStep:
     """Decides before each step of an optimizer which kernel makes it, and sees to it that the kernel can.
@@ -82,15 +77,12 @@ class FusedStep:
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, clock: Clock | None = None) -> None:
-        self.stepped = 0.0
+        self.question = Question("fused", "FUSED", "fused optimizer")
         self.fused = False
         self._running = False  # a step by the fused kernel
-        self._verdict: bool | None = None  # None as long as it is tried
-        self._place: torch.device | None = None  # no step was seen yet
+        self._begun = False
         self._clock = clock
         self._update_clock = UpdateClock()
-        self._trial: ABTrial | None = None
-        self._question = Question("fused", "FUSED")
         attached[optimizer] = self
         optimizer.register_step_pre_hook(self._before_step)
         optimizer.register_step_post_hook(self._after_step)
@@ -102,18 +94,19 @@ class FusedStep:
     def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         if self._is_over() or torch.compiler.is_compiling():
             return
-        self.stepped = time.monotonic()
-        if self._place is None:
-            self._place = next((each.device for each in _parameters(optimizer)), torch.device("cpu"))
+        self.question.note_step()
+        if not self._begun:
+            self._begun = True
             self._begin(optimizer)
         if self._running:  # the last step raised
             self._end(optimizer)
         self._heed(optimizer, args, kwargs)
         if self._is_over():
             return
-        fused = self._tries_fused(self._trial) if self._trial is not None else bool(self._verdict)
+        undisturbed = autocast_controller.settled() and compile_controller.settled()
+        fused = self.question.next_step(undisturbed, steps="updates")
         if fused and (problem := _problem(optimizer)):
-            self._decide(False, problem)
+            self.question.decide(False, problem)
             fused = False
         self._switch(optimizer, fused=fused)
         if fused:
@@ -127,10 +120,10 @@ class FusedStep:
         self._update_clock.end()
         if self._running:
             self._end(optimizer)
-            count_versions([each for each in _parameters(optimizer) if each.grad is not None])
+            count_versions([each for each in parameters_of(optimizer) if each.grad is not None])
 
     def _is_over(self) -> bool:
-        return self._verdict is False
+        return self.question.answer is False
 
     def _heed(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         """Give way to a kernel that was chosen since, by the script or a checkpoint, and to a closure."""
@@ -141,10 +134,10 @@ class FusedStep:
             if not all(chosen):
                 self._switch(optimizer, fused=False)
             self.fused = False  # not by us
-            self._decide(False, _BY_HAND)
+            self.question.decide(False, _BY_HAND)
         elif _has_closure(optimizer, args, kwargs):
             self._switch(optimizer, fused=False)
-            self._decide(False, "steps are given a closure")
+            self.question.decide(False, "steps are given a closure")
 
     def _end(self, optimizer: torch.optim.Optimizer) -> None:
         _choose(optimizer, None)
@@ -157,36 +150,12 @@ class FusedStep:
     # ------------------------------------------------------------ the trial
 
     def _begin(self, optimizer: torch.optim.Optimizer) -> None:
-        place = self._place or torch.device("cpu")
-        sizes = [each.numel() for each in _parameters(optimizer)]
-        facts = type(optimizer).__name__, len(sizes), sum(sizes), devices.hardware_name(place)
-        self._question = self._question.given(*facts)
-        if problem := _unsuitable(optimizer):
-            self._decide(False, problem)
-        elif known := self._question.known():
-            self._decide(known.value, known.reason)
-        else:
-            on_cpu = place.type == "cpu"
-            clock = self._clock or (self._update_clock if on_cpu else clock_of(place))
-            self._trial = ABTrial(clock, _UPDATES if on_cpu else _STEPS)
-            _tried.add(self)
-            note("fused optimizer", Decision("trying", "against the default"))
-
-    def _tries_fused(self, trial: ABTrial) -> bool:
-        if not (autocast_controller.settled() and compile_controller.settled()):
-            trial.discard_iteration()  # what those compare is not to change beneath them
-            return False
-        fused = trial.next_iteration()
-        if trial.decided:
-            decision = self._question.concluded(trial, "updates")
-            fused = decision.value
-            self._decide(fused, decision.reason)
-        return fused
-
-    def _decide(self, fused: bool, why: str) -> None:
-        self._verdict, self._trial = fused, None
-        _tried.discard(self)
-        note("fused optimizer", Decision(fused, why))
+        place = next((each.device for each in parameters_of(optimizer)), torch.device("cpu"))
+        on_cpu = place.type == "cpu"
+        clock = self._clock or (self._update_clock if on_cpu else clock_of(place))
+        policy = _UPDATES if on_cpu else _STEPS
+        self.question.ask(_unsuitable(optimizer), facts_of(optimizer, place), clock, policy, "against the default")
+        _tried.add(self)
 
     def _switch(self, optimizer: torch.optim.Optimizer, *, fused: bool) -> None:
         if fused is self.fused:
@@ -213,7 +182,7 @@ def _unsuitable(optimizer: torch.optim.Optimizer) -> str:
         return _BY_HAND
     if any(group.get(name) is False for group in optimizer.param_groups for name in ("fused", "foreach")):
         return _BY_HAND
-    for parameter in _parameters(optimizer):
+    for parameter in parameters_of(optimizer):
         if parameter.dtype is not torch.float32 or parameter.device.type not in ("cpu", "cuda"):
             return f"{parameter.dtype} parameters on {parameter.device.type}"
     return ""
@@ -289,5 +258,7 @@ def _has_closure(optimizer: torch.optim.Optimizer, args: tuple[Any, ...], kwargs
     return any(each is not None and each is not optimizer for each in (*args, *kwargs.values()))
 
 
-def _parameters(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
-    return (parameter for group in optimizer.param_groups for parameter in group["params"])
+def facts_of(optimizer: torch.optim.Optimizer, place: torch.device) -> tuple[object, ...]:
+    """By which an optimizer on this device is known again in a later run."""
+    sizes = [each.numel() for each in parameters_of(optimizer)]
+    return type(optimizer).__name__, len(sizes), sum(sizes), devices.hardware_name(place)

@@ -2,55 +2,105 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
 from typing import Final
 
 import torch
 
-from ..environment import Decision, setting
+from ..environment import Decision, note, setting
 from ..execution_mode import is_distributed
 from . import decision_cache
-from .ab_trial import ABTrial, TrialState
+from .ab_trial import ABTrial, TrialPolicy
+from .clocks import Clock
 
 IDLE: Final = 60.0  # seconds without a step: nobody waits for a trial any longer
 
 
-@dataclass(frozen=True, slots=True)
 class Question:
-    """Whether something is on.
+    """Whether something is on: as the user wishes, else as an earlier run found out, else as a trial shows.
 
-    topic: What it is called in decisions.
-    variable: By which users say it, without `AUTOACCEL_`.
-    facts: What an answer holds for.
+    Args:
+        topic: What it is called where answers are kept.
+        variable: By which users say it, without `AUTOACCEL_`.
+        noted: What it is called in the log, if not by its topic.
     """
 
-    topic: str
-    variable: str
-    facts: tuple[object, ...] = ()
+    def __init__(self, topic: str, variable: str, noted: str = "") -> None:
+        self.answer: bool | None = None  # None as long as it is tried, and before it is asked
+        self.trial: ABTrial | None = None
+        self._topic = topic
+        self._variable = variable
+        self._noted = noted or topic
+        self._facts: tuple[object, ...] = ()
+        self._stepped = 0.0  # when the last step began
+        self._first = 0.0  # seconds that the first steps took
 
-    def given(self, *facts: object) -> Question:
-        """The same question where these are the facts."""
-        return Question(self.topic, self.variable, facts)
+    def is_tried(self, now: float) -> bool:
+        """Whether it has yet to be decided, by steps that are still made at this moment of `time.monotonic`."""
+        return self.trial is not None and now - self._stepped <= IDLE
 
-    def known(self) -> Decision | None:
+    def ask(self, problem: str, facts: tuple[object, ...], clock: Clock, policy: TrialPolicy, against: str) -> None:
+        """Answer it, or begin a trial.
+
+        Args:
+            problem: Why it is off, whatever anybody wishes; empty if nothing speaks against it.
+            facts: What an answer holds for.
+            against: What it is held against, for the log.
+        """
+        self._facts = facts
+        self._stepped = time.monotonic()
+        self.answer = self.trial = None
+        if problem:
+            self.decide(False, problem)
+        elif known := self._known():
+            self.decide(known.value, known.reason)
+        else:
+            self.trial = ABTrial(clock, policy)
+            note(self._noted, Decision("trying", against))
+
+    def note_step(self) -> None:
+        """A step begins."""
+        before, self._stepped = self._stepped, time.monotonic()
+        if self.trial is not None and self.trial.iterations < 3:
+            self._first = max(self._first, self._stepped - before)
+
+    def next_step(self, undisturbed: bool, *, chooses_kernels: bool = False, steps: str = "steps") -> bool:
+        """Whether it is on in the step that begins.
+
+        Args:
+            undisturbed: Whether nothing else is tried, which must not change beneath what this compares.
+            chooses_kernels: Whether the first step that it is on in takes as long as the first one of all.
+            steps: What is compared, for the log.
+        """
+        trial = self.trial
+        if trial is None:
+            return bool(self.answer)
+        if not undisturbed:
+            trial.discard_iteration()
+            return False
+        trial.setup = self._first if chooses_kernels else 0.0
+        on = trial.next_iteration()
+        if trial.decided:
+            why = trial.why if trial.ratio is None else f"{trial.ratio:.2f}x over {trial.measured} {steps}"
+            self.decide(on, why, keep=True)
+        return on
+
+    def decide(self, on: bool, why: str, *, keep: bool = False) -> None:
+        """Answer it, and keep the answer for later runs where these can rely on it."""
+        self.answer, self.trial = on, None
+        if keep:
+            decision_cache.keep(self._topic, {"on": on, "why": why}, *self._facts)
+        note(self._noted, Decision(on, why))
+
+    def _known(self) -> Decision | None:
         """What the user wishes, else what an earlier run found out; None if it is to be tried."""
-        wish = setting(self.variable).lower()
+        wish = setting(self._variable).lower()
         if wish in ("on", "off"):
-            return Decision(wish == "on", f"AUTOACCEL_{self.variable}")
-        earlier = decision_cache.recall(self.topic, *self.facts)
+            return Decision(wish == "on", f"AUTOACCEL_{self._variable}")
+        earlier = decision_cache.recall(self._topic, *self._facts)
         if earlier is None or not isinstance(earlier.get("on"), bool):
             return None
         return Decision(earlier["on"], f"{earlier.get('why')}, in an earlier run")
-
-    def concluded(self, trial: ABTrial, what: str = "steps") -> Decision:
-        """What a trial that is decided has shown, kept for later runs."""
-        why = trial.why if trial.ratio is None else f"{trial.ratio:.2f}x over {trial.measured} {what}"
-        decision = Decision(trial.state is TrialState.ADOPTED, why)
-        self.keep(decision)
-        return decision
-
-    def keep(self, decision: Decision) -> None:
-        decision_cache.keep(self.topic, {"on": decision.value, "why": decision.reason}, *self.facts)
 
 
 def untriable() -> str:
