@@ -15,6 +15,7 @@ import queue
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent import futures
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -26,8 +27,7 @@ from ..rng_state import RngState
 from .torch_iterators import Order
 
 Fetch: TypeAlias = "Callable[[], Any]"
-_Request: TypeAlias = "tuple[int, Fetch]"
-_Answer: TypeAlias = "tuple[int, Any, BaseException | None]"
+_Requests: TypeAlias = "queue.SimpleQueue[tuple[futures.Future[Any], Fetch] | None]"
 
 # A fetch that takes longer is left behind: nothing is waited for endlessly.
 _PATIENCE: Final = 5.0  # seconds
@@ -38,12 +38,11 @@ class FetchThread:
 
     def __init__(self) -> None:
         self.busy: Final = threading.RLock()
-        self._requests: Final[queue.SimpleQueue[_Request | None]] = queue.SimpleQueue()
-        self._answers: Final[queue.SimpleQueue[_Answer]] = queue.SimpleQueue()
-        self._last = 0  # request
+        self._requests: Final[_Requests] = queue.SimpleQueue()
+        self._wanted: futures.Future[Any] = futures.Future()
         self._process: Final = os.getpid()
         # what the thread refers to is not this object: dropping that ends it
-        arguments = (self._requests, self._answers, self.busy)
+        arguments = (self._requests, self.busy)
         self._thread: Final = threading.Thread(target=_serve, args=arguments, name="autoaccel-fetch", daemon=True)
         self._thread.start()
         self._end: Final = weakref.finalize(self, _stop, self._requests, self._thread)
@@ -58,26 +57,19 @@ class FetchThread:
     def begin(self, fetch: Fetch) -> None:
         """Start a fetch, under the modes that this thread of the program is in."""
         inside = functools.partial(_under, torch.is_grad_enabled(), torch.is_inference_mode_enabled(), fetch)
-        self._last += 1
-        self._requests.put((self._last, functools.partial(contextvars.copy_context().run, inside)))
+        self._wanted = futures.Future()
+        self._requests.put((self._wanted, functools.partial(contextvars.copy_context().run, inside)))
 
     def take(self) -> Any:
         """What was fetched, once it is there; an exception of the fetch is raised here."""
-        while True:
-            try:
-                request, fetched, failure = self._answers.get(timeout=_PATIENCE)
-            except queue.Empty:
-                if self._thread.is_alive():
-                    continue
-                raise RuntimeError("the thread that fetches batches has died") from None
-            if request != self._last:
-                continue  # nobody came for it: the program was interrupted while it waited
-            if failure is None:
-                return fetched
-            try:
-                raise failure
-            finally:
-                del failure  # it refers to this frame
+        while not futures.wait([self._wanted], _PATIENCE).done:
+            if not self._thread.is_alive():
+                raise RuntimeError("the thread that fetches batches has died")
+        fetched, self._wanted = self._wanted, futures.Future()  # what it raises refers to this frame
+        try:
+            return fetched.result()
+        finally:
+            del fetched
 
     def close(self) -> None:
         """End the thread, when it is through with what it does."""
@@ -197,19 +189,18 @@ def _under(gradients: bool, inference: bool, fetch: Fetch) -> Any:
         return fetch()
 
 
-def _serve(requests: queue.SimpleQueue[_Request | None], answers: queue.SimpleQueue[_Answer], busy: Any) -> None:
+def _serve(requests: _Requests, busy: Any) -> None:
     while (request := requests.get()) is not None:
-        number, fetch = request
+        wanted, fetch = request
         with busy:
             try:
-                answer: _Answer = number, fetch(), None
+                wanted.set_result(fetch())
             except BaseException as failure:  # it is raised where it is taken
-                answer = number, None, failure
-        answers.put(answer)
-        del request, fetch, answer
+                wanted.set_exception(failure)
+        del request, wanted, fetch
 
 
-def _stop(requests: queue.SimpleQueue[_Request | None], thread: threading.Thread) -> None:
+def _stop(requests: _Requests, thread: threading.Thread) -> None:
     requests.put(None)
     if thread is not threading.current_thread():  # garbage may be collected anywhere
         thread.join(_PATIENCE)

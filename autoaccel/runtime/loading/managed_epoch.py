@@ -13,11 +13,10 @@ is asked when the first batch is, batches come in the sampler's order. Only who 
 
 from __future__ import annotations
 
-import multiprocessing
 import sys
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import torch
@@ -95,36 +94,77 @@ def foreseeable(loader: data.DataLoader[Any]) -> bool:
 _statistics_of: Final[weakref.WeakKeyDictionary[Any, LoaderStatistics]] = weakref.WeakKeyDictionary()
 
 
-class ManagedEpoch:
-    """The batches of one pass over a managed loader."""
+class ChangingHands:
+    """A pass over a loader that the training process begins, and that workers may take over."""
 
-    def __init__(self, loader: Any, images: ImageBytes | None = None) -> None:
-        """images: what lets them come as bytes."""
+    def __init__(self, loader: Any) -> None:
         if loader not in _statistics_of:
             _statistics_of[loader] = LoaderStatistics(loader)
         self._statistics: Final = _statistics_of[loader]
         self._loader: Final = loader
-        self._images: Final = images
-        # where workers that serve later passes are kept: those that send bytes must not serve a loop over the loader
-        self._keeper: Final = vars(loader) if images is None else images.keeper
         source = loader.generator or torch.default_generator
         self._seeds: Final = torch.Generator(source.device)
         self._seeds.set_state(source.get_state())  # workers get the seed that is drawn now
-        self._single: Final = single_process(loader)
+        self._single: Any = single_process(loader)
+        self._steps: Final = StepIntervals()
+        self._workers: Any = None
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        raise NotImplementedError
+
+    def arrived(self) -> bool:
+        """Whether the next batch can be had at once; never, where the training process has to fetch it."""
+        return self._workers is not None and at_hand(self._workers)
+
+    def _fetched(self, fetch: Callable[[], Any], *, by_thread: bool = False) -> Any:
+        """A batch that the training process fetches, timed unless a thread of its has begun that before."""
+        for host, device in self._steps.end():
+            self._statistics.stepped(host, device)
+        began = time.perf_counter()
+        batch = fetch()
+        if not by_thread:
+            self._statistics.fetched(time.perf_counter() - began, batch)
+        return batch
+
+    def _started(self, found: worker_count.WorkerDecision, *, taken: int = 0, **changes: Any) -> bool:
+        """Start workers; whether that was possible. Arguments as those of `several_processes`."""
+        count = loader_settings.WorkerCount(found.workers, taken=taken)
+        try:
+            self._workers = several_processes(self._loader, count, self._seeds, **changes)
+        except Exception as failure:  # whatever it is, batches can be had without
+            self._statistics.refuse(f"workers could not be started: {type(failure).__name__}: {failure}")
+            return False
+        self._statistics.workers = found.workers
+        self._statistics.tell(found.workers, found.reason)
+        return True
+
+
+def in_words(failure: Exception) -> str:
+    """An exception of a worker, without its frames: they refer to the pass, and the cycle would keep the workers."""
+    return f"{type(failure).__name__}: {str(failure).strip().rpartition(chr(10))[2]}"
+
+
+class ManagedEpoch(ChangingHands):
+    """The batches of one pass over a managed loader."""
+
+    def __init__(self, loader: Any, images: ImageBytes | None = None) -> None:
+        """images: what lets them come as bytes."""
+        super().__init__(loader)
+        self._images: Final = images
+        # where workers that serve later passes are kept: those that send bytes must not serve a loop over the loader
+        self._keeper: Final = vars(loader) if images is None else images.keeper
         if images is not None:
             images.serve(self._single)
         self._order: Final = Order(self._single._sampler_iter, generators_of(loader))  # noqa: SLF001
         self._single._sampler_iter = self._order  # noqa: SLF001
         self._fetcher: Final = background_fetch.BackgroundFetcher.of(self._single, self._statistics.rng_use)
-        self._steps: Final = StepIntervals()
-        self._workers: Any = None
         self._machine: worker_count.Machine | None = None
         self._begun = False
         self._active = True
         self._statistics.trial.discard_iteration()  # the iteration in progress began in another pass
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
 
     def __next__(self) -> Any:
         self._begin()
@@ -150,21 +190,10 @@ class ManagedEpoch:
         self._active = False
         self._order.rewind(unused)
 
-    def arrived(self) -> bool:
-        """Whether the next batch can be had at once; never, where the training process has to fetch it."""
-        return self._workers is not None and at_hand(self._workers)
-
     # ------------------------------------------------------------ the training process
 
     def _here(self) -> Any:
-        for host, device in self._steps.end():
-            self._statistics.stepped(host, device)
-        began = time.perf_counter()
-        by_thread = self._fetcher.pending
-        batch = self._plainly()
-        if not by_thread:
-            self._statistics.fetched(time.perf_counter() - began, batch)
-        return batch
+        return self._fetched(self._plainly, by_thread=self._fetcher.pending)
 
     def _plainly(self) -> Any:
         try:
@@ -239,22 +268,17 @@ class ManagedEpoch:
 
     def _start(self, found: worker_count.WorkerDecision, keep: bool) -> None:
         self._fetcher.close()
-        count = loader_settings.WorkerCount(found.workers)
-        context = None if self._loader.num_workers else multiprocessing.get_context("fork")
-        try:
-            dataset = None if self._images is None else self._images.dataset()
-            started = several_processes(self._loader, count, self._order, self._seeds, keep, context, dataset)
-        except Exception as failure:  # whatever it is, batches can be had without
+        changes: dict[str, Any] = {"sampler" if self._loader.batch_sampler is None else "batch_sampler": self._order}
+        if self._images is not None and (dataset := self._images.dataset()) is not None:
+            changes["dataset"] = dataset
+        if not self._started(found, keep=keep, **changes):
             self._order.put_back()
-            self._statistics.refuse(f"workers could not be started: {type(failure).__name__}: {failure}")
             return
         if self._images is not None:
-            self._images.serve(started)
-        self._workers, self._statistics.workers = started, found.workers
+            self._images.serve(self._workers)
         if keep:
-            self._keeper["_iterator"] = started
+            self._keeper["_iterator"] = self._workers
             self._statistics.serving = weakref.ref(self)
-        self._statistics.tell(found.workers, found.reason)
 
     def _by_workers(self) -> Any:
         began = time.perf_counter()
@@ -265,8 +289,7 @@ class ManagedEpoch:
             if not self._order.under_way:
                 return self._after_workers()
         except Exception as raised:  # the training process tries itself
-            # in words: its frames refer to this object, and the cycle would keep the workers
-            failure = f"{type(raised).__name__}: {str(raised).strip().rpartition(chr(10))[2]}"
+            failure = in_words(raised)
         else:
             self._order.arrived()
             self._judge(time.perf_counter() - began)

@@ -7,23 +7,17 @@ process does the same alone. Either way the loop gets the batches of the loader 
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 import weakref
-from collections.abc import Iterator
 from typing import Any, Final
 
-import torch
 from torch.utils import data
 
-from . import loader_settings, worker_count
-from .loader_settings import WorkerCount
-from .loader_statistics import LoaderStatistics, StepIntervals
-from .managed_epoch import may_be_managed
+from . import loader_settings
+from .managed_epoch import ChangingHands, in_words, may_be_managed
 from .stream_shards import shard
-from .torch_iterators import at_hand, single_process, stream_workers
+from .torch_iterators import single_process
 
-_statistics_of: Final[weakref.WeakKeyDictionary[Any, LoaderStatistics]] = weakref.WeakKeyDictionary()
 _lengths: Final[weakref.WeakKeyDictionary[Any, int]] = weakref.WeakKeyDictionary()  # batches of the last whole pass
 
 
@@ -36,22 +30,12 @@ def managed_stream(loader: Any) -> bool:
     return code is not None and shard.__name__ in code.co_names
 
 
-class StreamEpoch:
+class StreamEpoch(ChangingHands):
     """The batches of one pass over a stream."""
 
     def __init__(self, loader: Any) -> None:
-        self._loader: Final = loader
-        self._statistics: Final = _statistics_of.setdefault(loader, LoaderStatistics(loader))
-        source = loader.generator or torch.default_generator
-        self._seeds: Final = torch.Generator(source.device)
-        self._seeds.set_state(source.get_state())  # workers get the seed that is drawn now
-        self._single: Any = single_process(loader)
-        self._workers: Any = None
-        self._steps: Final = StepIntervals()
+        super().__init__(loader)
         self._count = 0  # batches that the loop has had
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
 
     def __next__(self) -> Any:
         if self._workers is None and (self._count == 0 or self._statistics.count >= self._statistics.next):
@@ -64,18 +48,9 @@ class StreamEpoch:
         self._count += 1
         return batch
 
-    def arrived(self) -> bool:
-        """Whether the next batch can be had at once; never, where the training process has to make it."""
-        return self._workers is not None and at_hand(self._workers)
-
     def _here(self) -> Any:
-        statistics = self._statistics
-        for host, device in self._steps.end():
-            statistics.stepped(host, device)
-        statistics.begin()
-        began = time.perf_counter()
-        batch = next(self._single)
-        statistics.fetched(time.perf_counter() - began, batch)
+        self._statistics.begin()
+        batch = self._fetched(lambda: next(self._single))
         self._steps.begin()
         return batch
 
@@ -84,20 +59,8 @@ class StreamEpoch:
             # else as many as there were so far
             left = max(_lengths.get(self._loader, 2 * self._count) - self._count, 0)
             found = self._statistics.workers_that_pay(self._loader, left, loader_settings.machine())
-            if found is not None:
-                self._start(found)
-
-    def _start(self, found: worker_count.WorkerDecision) -> None:
-        context = None if self._loader.num_workers else multiprocessing.get_context("fork")
-        count = WorkerCount(found.workers, taken=self._count)
-        try:
-            self._workers = stream_workers(self._loader, count, self._seeds, context)
-        except Exception as failure:  # whatever it is, batches can be had without
-            self._statistics.refuse(f"workers could not be started: {type(failure).__name__}: {failure}")
-            return
-        self._single = None  # what its stream has open is closed
-        self._statistics.workers = found.workers
-        self._statistics.tell(found.workers, found.reason)
+            if found is not None and self._started(found, taken=self._count):
+                self._single = None  # what its stream has open is closed
 
     def _by_workers(self) -> Any:
         began = time.perf_counter()
@@ -106,7 +69,7 @@ class StreamEpoch:
         except StopIteration:
             raise
         except Exception as raised:  # the training process tries itself: a bad sample raises its own exception
-            failure = f"{type(raised).__name__}: {str(raised).strip().rpartition(chr(10))[2]}"
+            failure = in_words(raised)
         else:
             self._statistics.is_too_late(time.perf_counter() - began)  # they are left alone until the pass ends
             return batch

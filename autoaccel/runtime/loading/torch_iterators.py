@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import multiprocessing
 from collections import deque
 from collections.abc import Collection, Iterator
 from typing import Any, Final, TypeAlias
@@ -204,39 +205,19 @@ def single_process(loader: Any, seeds: torch.Generator | None = None) -> Any:
         return loader._get_iterator()  # noqa: SLF001
 
 
-def stream_workers(loader: Any, workers: int, seeds: torch.Generator, context: Any = None) -> Any:
-    """New workers for the rest of a pass over a stream; arguments as those of `several_processes`."""
-    changes: dict[str, Any] = {"generator": seeds} if context is None else {"generator": seeds, _CONTEXT: context}
-    factor = loader.prefetch_factor or 2
-    with altered(loader, num_workers=workers, prefetch_factor=factor, persistent_workers=False, **changes):
-        return _unwatched(loader._get_iterator())  # noqa: SLF001
-
-
-def several_processes(
-    loader: Any,
-    workers: int,
-    order: Order,
-    seeds: torch.Generator,
-    keep: bool,
-    context: Any = None,
-    dataset: Any = None,
-) -> Any:
-    """New workers that fetch what is left of an order.
+def several_processes(loader: Any, workers: int, seeds: torch.Generator, *, keep: bool = False, **changes: Any) -> Any:
+    """An iterator with new workers; by fork, where the loader has none that would be started in another way.
 
     workers: of the type of the loader's own number.
     seeds: the generator they get their base seed from.
     keep: whether they are to serve later passes.
-    context: how they are started, if not as the loader says.
-    dataset: what they fetch from, if not from the loader's.
+    changes: what else of the loader is another than its own.
     """
-    batched = loader.batch_sampler is not None
-    changes: dict[str, Any] = {"batch_sampler" if batched else "sampler": order, "generator": seeds}
-    if dataset is not None:
-        changes["dataset"] = dataset
-    if context is not None:
-        changes[_CONTEXT] = context
+    if not loader.num_workers:
+        changes[_CONTEXT] = multiprocessing.get_context("fork")
     factor = loader.prefetch_factor or 2
-    with altered(loader, num_workers=workers, prefetch_factor=factor, persistent_workers=keep, **changes):
+    changes |= {"num_workers": workers, "generator": seeds, "prefetch_factor": factor, "persistent_workers": keep}
+    with altered(loader, **changes):
         iterator = loader._get_iterator()  # noqa: SLF001
     iterator._index_sampler = loader._index_sampler  # noqa: SLF001 - for loops over the loader itself
     return _unwatched(iterator)

@@ -16,7 +16,7 @@ from torch.utils.data import ChainDataset, DataLoader, Dataset, IterableDataset
 
 from autoaccel import runtime as accel
 from autoaccel.runtime import devices
-from autoaccel.runtime.loading import loader_settings, loader_statistics, stream_epoch, stream_shards, worker_count
+from autoaccel.runtime.loading import loader_settings, loader_statistics, managed_epoch, stream_shards, worker_count
 from autoaccel.runtime.loading.loader_settings import WorkerCount
 from autoaccel.runtime.loading.stream_epoch import StreamEpoch
 from autoaccel.runtime.loading.worker_count import LoaderMeasurements, Machine, WorkerDecision
@@ -168,7 +168,7 @@ class Choice:
 
     def _decide(self, measured: LoaderMeasurements, machine: Machine) -> WorkerDecision:
         self.asked.append(measured)
-        statistics = stream_epoch._statistics_of[self.loader]
+        statistics = managed_epoch._statistics_of[self.loader]
         statistics.next = statistics.count + 1
         return WorkerDecision(self.workers * (statistics.count >= self.at), "chosen by the test", yet=True)
 
@@ -221,7 +221,7 @@ def test_a_worker_that_dies(choice: Choice) -> None:
         if len(found) == 8:
             os.kill(int(batch[0, 1]), signal.SIGKILL)
     assert found == values(DataLoader(Plain(40), 2))
-    assert "workers failed" in stream_epoch._statistics_of[choice.loader].refused
+    assert "workers failed" in managed_epoch._statistics_of[choice.loader].refused
     assert makers(accel.prefetch(choice.loader)) == {os.getpid()}
 
 
@@ -238,7 +238,7 @@ def test_workers_that_do_not_help(choice: Choice, monkeypatch: pytest.MonkeyPatc
     choice.better = False
     loader = choice.prefetched(Squares(40), 2)
     assert values(loader) == values(DataLoader(Plain(40), 2))
-    assert "with workers the loop waited" in stream_epoch._statistics_of[choice.loader].refused
+    assert "with workers the loop waited" in managed_epoch._statistics_of[choice.loader].refused
     assert makers(loader) == {os.getpid()}
 
 
