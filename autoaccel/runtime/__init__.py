@@ -31,7 +31,7 @@ script.
 
 from .amp.autocast import autocast
 from .amp.grad_scaler import grad_scaler
-from .backends.switches import cudnn_benchmark, matmul_precision
+from .backends.backend_setting import cudnn_benchmark, matmul_precision
 from .best_epoch import early_stopping
 from .compile.in_place_compile import compile  # noqa: A004 - scripts say accel.compile
 from .distributed import agreed, device, distribute, first, path, save
@@ -42,7 +42,7 @@ from .loading.stream_shards import shard
 from .loading.worker_seeds import seed_worker
 from .machine_decisions import decisions
 from .memory_layout.channels_last_call import channels_last
-from .optim.optimizer import optimizer
+from .optim.fused_step import optimizer
 from .running_total import item, total
 from .step_graph.step import step
 

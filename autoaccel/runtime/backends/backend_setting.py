@@ -1,4 +1,8 @@
-"""Whether a setting of torch's backends makes the script's steps faster: decided by a trial, switched between steps.
+"""`accel.matmul_precision` and `accel.cudnn_benchmark`: settings of torch's backends for CUDA, on trial.
+
+Whether one makes the script's steps faster is decided by a trial in which it is switched between steps. Where it is out
+of the question is said beforehand, without starting CUDA: where there is no such device, and where the script or its
+user has chosen already.
 
 A step goes from one call of an optimizer to the next one of the same optimizer. Nothing is done before an optimizer of
 float32 parameters on a CUDA device has stepped, and nothing that would start CUDA.
@@ -15,9 +19,11 @@ from typing import Any, Final
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
+from .. import devices
 from ..amp import autocast_controller
 from ..amp.grad_scaler import parameters_of
 from ..compile import compile_controller
+from ..environment import Decision, disabled, note
 from ..memory_layout import channels_last_call
 from ..optim import fused_step
 from ..optim.fused_step import facts_of
@@ -44,6 +50,60 @@ class BackendSetting:
     switch: Callable[[bool], None]
     problem: Callable[[torch.device], str]
     choosing: bool = False
+
+
+def matmul_precision() -> None:
+    """Try matrix products of float32 in TensorFloat-32 on a CUDA device of compute capability 8.0 or above.
+
+    Operands are rounded to 10 bits of mantissa, sums stay float32. Convolutions do so by default.
+    (https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html)
+    """
+    if _is_possible("matmul_precision"):
+        try_setting(BackendSetting("matmul precision", "MATMUL_PRECISION", _round_products, _precision_problem))
+
+
+def cudnn_benchmark() -> None:
+    """Try cuDNN's benchmark: for each new shape it times all kernels, and takes the fastest one.
+
+    Which that is may differ from run to run, and with it rounding.
+    (https://docs.pytorch.org/docs/stable/backends.html#torch.backends.cudnn.torch.backends.cudnn.benchmark)
+    """
+    if _is_possible("cudnn_benchmark"):
+        try_setting(BackendSetting("cudnn benchmark", "CUDNN_BENCHMARK", _benchmark, _cudnn_problem, choosing=True))
+
+
+def _is_possible(feature: str) -> bool:
+    topic = feature.replace("_", " ")
+    if disabled(feature):
+        note(topic, Decision(False, "AUTOACCEL_DISABLE"))
+        return False
+    if not devices.available(torch.device("cuda")):
+        note(topic, Decision(False, "there is no CUDA device"))
+        return False
+    return True
+
+
+def _round_products(on: bool) -> None:
+    torch.set_float32_matmul_precision("high" if on else "highest")
+
+
+def _precision_problem(place: torch.device) -> str:
+    if devices.capability(place) < (8, 0):
+        return "compute capability below 8.0"
+    try:
+        chosen = torch.get_float32_matmul_precision() != "highest"
+    except RuntimeError:  # chosen by `fp32_precision`, with which it cannot be mixed
+        chosen = True
+    return "it is chosen already" if chosen else ""
+
+
+def _benchmark(on: bool) -> None:
+    torch.backends.cudnn.benchmark = on
+
+
+def _cudnn_problem(_place: torch.device) -> str:
+    cudnn = torch.backends.cudnn
+    return "it is chosen already" if cudnn.benchmark or cudnn.deterministic or not cudnn.enabled else ""
 
 
 def settled() -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import torch
 
@@ -22,9 +22,12 @@ from .. import devices
 from ..amp import autocast_controller
 from ..amp.grad_scaler import parameters_of
 from ..compile import compile_controller
+from ..environment import disabled
 from ..trial.ab_trial import TrialPolicy
-from ..trial.clocks import Clock, HostClock, clock_of
+from ..trial.clocks import HostClock, clock_of
 from ..trial.on_or_off import Question, untriable
+
+_Kind = TypeVar("_Kind")
 
 # On a CPU the update alone is timed, elsewhere whole steps, of which it is a part.
 _UPDATES: Final = TrialPolicy(gain=1.05, share=0.1, seconds=0.02, iterations=16, fewest=8, counted=(6, 40))
@@ -33,6 +36,20 @@ _STEPS: Final = TrialPolicy(gain=1.02, counted=(10, 40))
 _BY_HAND: Final = "its implementation is chosen by hand"
 _tried: Final[weakref.WeakSet[FusedStep]] = weakref.WeakSet()
 attached: Final[weakref.WeakKeyDictionary[torch.optim.Optimizer, FusedStep]] = weakref.WeakKeyDictionary()
+
+
+def optimizer(optimizer: _Kind) -> _Kind:
+    """The same optimizer; of Adam and AdamW the fused kernel is tried at the script's own steps, and kept if faster.
+
+    `state_dict()` says nothing of the kernel: checkpoints are those of the plain script, and go both ways.
+
+    Args:
+        optimizer: Of any kind; what has no fused kernel, or has its implementation chosen by hand, is left alone.
+    """
+    if isinstance(optimizer, torch.optim.Optimizer) and type(optimizer) in (torch.optim.Adam, torch.optim.AdamW):
+        if optimizer not in attached and not disabled("fused"):
+            FusedStep(optimizer)
+    return optimizer
 
 
 def settled() -> bool:
@@ -76,12 +93,11 @@ class FusedStep:
     choice that the script makes, or a checkpoint brings, is left as it is.
     """
 
-    def __init__(self, optimizer: torch.optim.Optimizer, clock: Clock | None = None) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self.question = Question("fused", "FUSED", "fused optimizer")
         self.fused = False
         self._running = False  # a step by the fused kernel
         self._begun = False
-        self._clock = clock
         self._update_clock = UpdateClock()
         attached[optimizer] = self
         optimizer.register_step_pre_hook(self._before_step)
@@ -152,7 +168,7 @@ class FusedStep:
     def _begin(self, optimizer: torch.optim.Optimizer) -> None:
         place = next((each.device for each in parameters_of(optimizer)), torch.device("cpu"))
         on_cpu = place.type == "cpu"
-        clock = self._clock or (self._update_clock if on_cpu else clock_of(place))
+        clock = self._update_clock if on_cpu else clock_of(place)
         policy = _UPDATES if on_cpu else _STEPS
         self.question.ask(_unsuitable(optimizer), facts_of(optimizer, place), clock, policy, "against the default")
         _tried.add(self)
