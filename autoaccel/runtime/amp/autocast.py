@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import sys
-from typing import Any
+from typing import Any, Final
 
 import torch
 
 from .. import devices
-from ..environment import Decision, note, setting
-from . import autocast_controller, lstm_fallback, region_failures
+from ..environment import Decision, note, setting, warn_once
+from . import autocast_controller, lstm_fallback
 from .autocast_controller import AutocastController, controller_of
 from .precision import is_tried, precision
+
+# What operations raise that refuse a precision; an exception of the script's own is its own affair.
+_REFUSALS: Final = (RuntimeError, TypeError, ValueError, AssertionError)
 
 
 def autocast(device: devices.Device = None, *, fp16: bool = True) -> contextlib.AbstractContextManager[object]:
@@ -77,6 +80,21 @@ def _prepared(device: torch.device) -> Decision:
     return decision
 
 
+def explain(failure: BaseException, dtype: torch.dtype, controller: AutocastController | None) -> None:
+    """An exception leaves a region of this precision: say so, where that may be the reason for it."""
+    if not isinstance(failure, _REFUSALS) or isinstance(failure, torch.OutOfMemoryError):
+        return
+    low = str(dtype).removeprefix("torch.")
+    text = f"autoaccel: this was raised in an autocast region ({low}); AUTOACCEL_DISABLE=amp runs the script without"
+    if hasattr(failure, "add_note"):  # since Python 3.11
+        if text not in getattr(failure, "__notes__", ()):
+            failure.add_note(text)
+    else:
+        warn_once(f"{type(failure).__name__} in an autocast region ({low}); AUTOACCEL_DISABLE=amp runs without")
+    if controller is not None:
+        controller.region_failed(failure, dtype)
+
+
 class _Low(torch.autocast):
     """A region of torch's own, in low precision, that tells its controller of failures."""
 
@@ -86,7 +104,7 @@ class _Low(torch.autocast):
 
     def __exit__(self, kind: Any, failure: BaseException | None, trace: Any) -> Any:
         if failure is not None:
-            region_failures.explain(failure, self.fast_dtype, self._controller)
+            explain(failure, self.fast_dtype, self._controller)
         return super().__exit__(kind, failure, trace)
 
 
@@ -115,7 +133,7 @@ class LiftToFloat32:
         if self._before is None:
             return
         if failure is not None:
-            region_failures.explain(failure, torch.float32, self._controller)
+            explain(failure, torch.float32, self._controller)
         if torch.autocast_decrement_nesting() == 0:
             torch.clear_autocast_cache()
         torch.set_autocast_enabled(self._kind, False)

@@ -16,10 +16,7 @@ def is_anything_compiled() -> bool:
     if setting("COMPILE_MODE").lower() not in ("", "off", "none"):
         return True
     backends: Any = getattr(sys.modules.get("torch._dynamo.eval_frame"), "cached_backends", None)
-    if isinstance(backends, dict):
-        return any(callable(backend) for backend in backends.values())
-    counters: Any = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
-    return bool(counters) and bool(counters["frames"]["ok"])
+    return isinstance(backends, dict) and any(callable(backend) for backend in backends.values())
 
 
 def float16_in_any_region(kind: str) -> str:

@@ -11,7 +11,7 @@ from torch import nn
 
 from autoaccel import runtime as accel
 from autoaccel.runtime import devices
-from autoaccel.runtime.amp import autocast_controller, precision, program_state, region_failures
+from autoaccel.runtime.amp import autocast, autocast_controller, precision, program_state
 from autoaccel.runtime.trial.ab_trial import TrialState
 from tests.runtime.amp.test_autocast_controller import LOW, USUAL, Stepper, forget, state
 from tests.runtime.amp.test_float16 import memory, told
@@ -126,7 +126,7 @@ def test_where_exceptions_bear_no_notes_it_is_a_warning() -> None:
         add_note = property(lambda self: self.missing)
 
     with pytest.warns(RuntimeWarning, match="AUTOACCEL_DISABLE=amp"):
-        region_failures.explain(OldError("of Python 3.10"), torch.bfloat16, None)
+        autocast.explain(OldError("of Python 3.10"), torch.bfloat16, None)
 
 
 @pytest.mark.parametrize("several", [0, 1, 2])
