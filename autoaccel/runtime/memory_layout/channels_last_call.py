@@ -65,7 +65,7 @@ def channels_last(model: _Model) -> _Model:
 
 def settled() -> bool:
     """Whether no layout is being tried at this moment."""
-    return not any(_trying(time.monotonic()))
+    return not any(_trying())
 
 
 def _may_be_laid_out(module: nn.Module) -> bool:
@@ -75,8 +75,9 @@ def _may_be_laid_out(module: nn.Module) -> bool:
     return any(isinstance(inner, _CONVOLUTIONS) for inner in module.modules())
 
 
-def _trying(now: float) -> Iterator[ChannelsLastCall]:
+def _trying() -> Iterator[ChannelsLastCall]:
     """The calls whose layout is being tried, those before others that have to wait for them."""
+    now = time.monotonic()
     for reference in _tried:
         call = reference()
         if call is not None and call.question.is_tried(now):
@@ -198,7 +199,7 @@ class ChannelsLastCall(InPlaceCall):
         """Whether the step that begins is one with pictures channels last."""
         self.question.note_step()
         others = autocast_controller.settled() and compile_controller.settled() and fused_step.settled()
-        first = next(_trying(time.monotonic()), self)
+        first = next(_trying(), self)
         candidate = self.question.next_step(
             others and first is self,
             chooses_kernels=torch.backends.cudnn.benchmark,  # all of them are tried once more

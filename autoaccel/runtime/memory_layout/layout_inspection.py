@@ -15,7 +15,7 @@ from typing import Any, Final
 import torch
 from torch.overrides import TorchFunctionMode
 
-from .memory_format import channels_last_strides, has_two_layouts
+from .memory_format import has_two_layouts
 
 _Function = Callable[..., Any]
 
@@ -115,7 +115,7 @@ def _foreseen(func: _Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 def _has_view(tensor: torch.Tensor, arguments: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether pictures of this shape have the view if they lie channels last: asked of one without memory."""
-    other = torch.empty_strided(tensor.shape, channels_last_strides(tensor.shape), dtype=tensor.dtype, device="meta")
+    other = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta", memory_format=torch.channels_last)
     try:
         other.view(*arguments, **kwargs)
     except RuntimeError:

@@ -20,12 +20,6 @@ def has_two_layouts(tensor: torch.Tensor) -> bool:
     return tensor.dim() == 4 and tensor.shape[1] > 1 and tensor.shape[2] * tensor.shape[3] > 1
 
 
-def channels_last_strides(shape: torch.Size) -> tuple[int, int, int, int]:
-    """The strides of pictures of a shape (N, C, H, W) that lie pixel by pixel."""
-    _, channels, height, width = shape
-    return height * width * channels, 1, width * channels, channels
-
-
 def to_channels_last(value: Any) -> Any:
     """A copy of pictures pixel by pixel, of a value at hand; all else as it is.
 
@@ -51,22 +45,14 @@ class _ToChannelsLast(torch.autograd.Function):
 
 
 def _copied(value: torch.Tensor) -> torch.Tensor:
-    strides = channels_last_strides(value.shape)
-    return torch.empty_strided(value.shape, strides, dtype=value.dtype, device=value.device).copy_(value)
+    return torch.empty_like(value, memory_format=torch.channels_last).copy_(value)
 
 
 def to_contiguous(tensor: torch.Tensor) -> torch.Tensor:
     """The same values channel by channel, with the strides of a new tensor; itself if it lies so."""
-    if tensor.stride() == _contiguous_strides(tensor.shape):
+    if tensor.stride() == torch.empty(tensor.shape, device="meta").stride():
         return tensor
     return torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
-
-
-def _contiguous_strides(shape: torch.Size) -> tuple[int, ...]:
-    strides = [1]
-    for size in reversed(shape[1:]):
-        strides.append(strides[-1] * max(size, 1))
-    return tuple(reversed(strides))[-len(shape) :] if shape else ()
 
 
 def tensors_in(value: Any, depth: int = 0) -> Iterator[torch.Tensor | None]:
