@@ -17,7 +17,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..optim.fused_step import count_versions
-from .training_state import GRADIENT, TrainingState
+from .training_state import GRADIENT, TrainingState, memory_of
 
 _PLAIN: Final = (bool, int, float, complex, str, type(None), torch.dtype, torch.device)
 
@@ -99,12 +99,12 @@ class CapturedGraph:
     def _keep(self, result: Any) -> None:
         leaves, self._structure = pytree.tree_flatten(result)
         lasting = {
-            _memory(each) for each in (*self._state.tensors(), *self._static, *self._gradients) if each is not None
+            memory_of(each) for each in (*self._state.tensors(), *self._static, *self._gradients) if each is not None
         }
         for leaf in leaves:
             if not isinstance(leaf, (torch.Tensor, *_PLAIN)):
                 raise UnfitError(f"a result is a {type(leaf).__name__}")
-            if isinstance(leaf, torch.Tensor) and _memory(leaf) in lasting:
+            if isinstance(leaf, torch.Tensor) and memory_of(leaf) in lasting:
                 raise UnfitError("a result is no tensor of its own")
         self._results = [each.detach() if isinstance(each, torch.Tensor) else each for each in leaves]
 
@@ -158,7 +158,3 @@ def _capturable(optimizers: Sequence[torch.optim.Optimizer]) -> Iterator[None]:
     finally:
         for group in groups:
             group["capturable"] = False
-
-
-def _memory(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()

@@ -97,7 +97,7 @@ def _follow(state: TrainingState, function: Callable[..., Any], names: set[str])
         if isinstance(value, types.FunctionType) and not _is_library(_module_of(value)):
             found.names |= _all_names(value.__code__)
             if value is not function:  # of its own cells the caller knows
-                found.mappings.append((_Closure(value), None, f"the variables of {value.__name__}"))
+                found.mappings.append((_closure(value), None, f"the variables of {value.__name__}"))
         if isinstance(value, _SEQUENCES):
             if not isinstance(value, (tuple, frozenset)):
                 found.sequences.append(value)
@@ -115,38 +115,34 @@ def _follow(state: TrainingState, function: Callable[..., Any], names: set[str])
     return found
 
 
-class _Closure(Mapping[str, Any]):
-    """The variables of outer functions that a function reads."""
+class _Live(Mapping[str, Any]):
+    """Values of some names, each read anew where it is asked for."""
 
-    def __init__(self, function: types.FunctionType) -> None:
-        self._known = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-
-    def __getitem__(self, name: str) -> Any:
-        return _content(self._known[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-
-class _Slots(Mapping[str, Any]):
-    """The attributes of an object that has no namespace."""
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-        slots = (vars(each).get("__slots__", ()) for each in type(value).__mro__)
-        self._names = [name for each in slots for name in ((each,) if isinstance(each, str) else each)]
+    def __init__(self, names: Iterable[str], read: Callable[[str], Any]) -> None:
+        self._names = tuple(names)
+        self._read = read
 
     def __getitem__(self, name: str) -> Any:
-        return getattr(self._value, name, _NOTHING)
+        return self._read(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+def _closure(function: types.FunctionType) -> _Live:
+    """The variables of outer functions that a function reads."""
+    known = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    return _Live(known, lambda name: _content(known[name]))
+
+
+def _slots(value: Any) -> _Live:
+    """The attributes of an object that has no namespace."""
+    slots = (vars(each).get("__slots__", ()) for each in type(value).__mro__)
+    names = (name for each in slots for name in ((each,) if isinstance(each, str) else each))
+    return _Live(names, lambda name: getattr(value, name, _NOTHING))
 
 
 def _namespaces(value: Any, names: set[str]) -> Iterator[Namespace]:
@@ -184,7 +180,7 @@ def _object_namespaces(value: Any, names: set[str]) -> Iterator[Namespace]:
         everything = _is_library(type(value).__module__) or not names.isdisjoint(_DYNAMIC)
         own = None if everything else [*_named(vars(value), names), *_shadowed(value, names)]
         yield vars(value), own, what
-    if slots := _Slots(value):
+    if slots := _slots(value):
         yield slots, None, what
     yield from _class_namespaces(type(value))
 

@@ -14,6 +14,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
@@ -30,7 +31,7 @@ from ..memory_layout import channels_last_call
 from ..optim import fused_step
 from ..rng_state import RngState
 from ..trial.ab_trial import ABTrial, TrialPolicy, TrialState
-from ..trial.clocks import Clock, clock_of
+from ..trial.clocks import clock_of
 from ..trial.on_or_off import IDLE, untriable
 from .assumptions import Assumptions, hooks, variables
 from .captured_graph import CapturedGraph, UnfitError, signature
@@ -62,6 +63,20 @@ def settled() -> bool:
 backend_setting.give_way_to(settled)
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of a step; `tensors` are those among its arguments."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    tensors: list[torch.Tensor]
+
+    def plainly(self) -> Any:
+        """Make the step as it is."""
+        return _values(self.function(*self.args, **self.kwargs))
+
+
 class StepController:
     """Decides for each call of a step how it is made, and makes it."""
 
@@ -71,14 +86,13 @@ class StepController:
         modules: Sequence[nn.Module],
         optimizers: Sequence[torch.optim.Optimizer],
         place: torch.device,
-        clock: Clock | None = None,
     ) -> None:
         self.over = False  # eager for good
         self._name = name
         self._place = place
         self._module: Any = devices.module_of(place.type)
         self._state = TrainingState(modules, optimizers)
-        self._trial = ABTrial(clock or clock_of(place), _POLICY)
+        self._trial = ABTrial(clock_of(place), _POLICY)
         self._thread = threading.get_ident()
         self._stream: Any = None
         self._kind: Any = None  # the signature of the arguments that a graph is made for
@@ -110,37 +124,36 @@ class StepController:
         except UnfitError as problem:
             self._stop(str(problem))
             return _values(function(*args, **kwargs))
+        call = _Call(function, args, kwargs, tensors)
         if self._graph is None:
-            return self._without_graph(kind, tensors, function, args, kwargs)
+            return self._without_graph(kind, call)
         if kind != self._kind or not _settled():
             self._trial.discard_iteration()
-            return _values(function(*args, **kwargs))
-        return self._with_graph(self._graph, tensors, function, args, kwargs)
+            return call.plainly()
+        return self._with_graph(self._graph, call)
 
     # ------------------------------------------------------------ before there is a graph
 
-    def _without_graph(
-        self, kind: Any, tensors: list[torch.Tensor], function: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
+    def _without_graph(self, kind: Any, call: _Call) -> Any:
         if self._first or not _settled():
             self._first = max(0, self._first - 1)
-            return _values(function(*args, **kwargs))
+            return call.plainly()
         if not self._warm:
             self._state = TrainingState(self._state.modules, self._state.optimizers)  # with the parameters of today
-            if problem := self._unsuitable(function, tensors):
+            if problem := self._unsuitable(call):
                 self._stop(problem)
-                return _values(function(*args, **kwargs))
+                return call.plainly()
             self._kind = kind
         elif kind != self._kind:
             self._odd += 1
             if self._odd > _ODD:
                 self._stop("shapes keep changing")
-            return _values(function(*args, **kwargs))
+            return call.plainly()
         if self._warm == _WARM_UP:
-            return self._capture(tensors, function, args, kwargs)
-        return self._warm_up(tensors, function, args, kwargs)
+            return self._capture(call)
+        return self._warm_up(call)
 
-    def _unsuitable(self, function: Callable[..., Any], tensors: list[torch.Tensor]) -> str:
+    def _unsuitable(self, call: _Call) -> str:
         """Why no graph is to be made of the step; empty if nothing speaks against one."""
         if problem := untriable():
             return problem
@@ -149,10 +162,10 @@ class StepController:
         for optimizer in self._state.optimizers:
             if not _is_capturable(optimizer):
                 return "but for SGD, an optimizer is captured with its fused kernel only"
-        scalers = (each for each in variables(function) if isinstance(each, torch.amp.GradScaler))
+        scalers = (each for each in variables(call.function) if isinstance(each, torch.amp.GradScaler))
         if any(each.is_enabled() for each in scalers) or any(map(is_scaled, self._state.optimizers)):
             return "gradients are scaled"
-        homes = {each.device for each in (*self._state.parameters, *tensors)}
+        homes = {each.device for each in (*self._state.parameters, *call.tensors)}
         if len(homes) > 1:
             return f"its tensors are on {' and '.join(sorted(map(str, homes)))}"
         return hooks(self._state) or self._short_of_memory()
@@ -161,7 +174,7 @@ class StepController:
         peak = int(self._module.max_memory_allocated(self._place))
         return "memory is short" if _MEMORY * peak > devices.free_memory(self._place) else ""
 
-    def _warm_up(self, tensors: list[torch.Tensor], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def _warm_up(self, call: _Call) -> Any:
         """A real step on the stream that captures: libraries make their workspaces, autograd its accumulators."""
         if self._stream is None:
             self._stream = self._module.Stream(self._place)
@@ -169,59 +182,57 @@ class StepController:
         watched = None
         if self._warm == _WARM_UP:
             try:
-                watched = Assumptions(self._state, function)
+                watched = Assumptions(self._state, call.function)
             except UnboundedError as unbounded:
                 self._stop(str(unbounded))
-                return _values(function(*args, **kwargs))
+                return call.plainly()
         gradients = [each for each in self._state.gradients() if each is not None]
-        recorder = WriteRecorder([*self._state.tensors(), *gradients], tensors)
+        recorder = WriteRecorder([*self._state.tensors(), *gradients], call.tensors)
         random = RngState()
         current = self._module.current_stream(self._place)
         self._stream.wait_stream(current)
         try:
             with self._module.stream(self._stream), contextlib.nullcontext() if watched is None else recorder:
-                result = _values(function(*args, **kwargs))
+                result = call.plainly()
         finally:
             current.wait_stream(self._stream)
         self._held, self._watched = recorder.held, watched
         if random != RngState():
             self._stop("it draws random numbers on the host")
-        elif problem := recorder.problem or (watched.broken(function) if watched is not None else ""):
+        elif problem := recorder.problem or (watched.broken(call.function) if watched is not None else ""):
             self._stop(problem)
         return result
 
-    def _capture(self, tensors: list[torch.Tensor], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        if self._watched is not None and (problem := self._watched.broken(function)):
+    def _capture(self, call: _Call) -> Any:
+        if self._watched is not None and (problem := self._watched.broken(call.function)):
             self._stop(problem)  # it changes from step to step
-            return _values(function(*args, **kwargs))
+            return call.plainly()
         graph = CapturedGraph(self._module, self._stream, self._state)
         try:
-            self._assumptions = Assumptions(self._state, function)
-            graph.capture(function, args, kwargs)
+            self._assumptions = Assumptions(self._state, call.function)
+            graph.capture(call.function, call.args, call.kwargs)
         except Exception as failure:
             self._fail(failure)
-            return _values(function(*args, **kwargs))
+            return call.plainly()
         self._graph, self._proofs, self._captures = graph, _PROOFS, self._captures + 1
         note(f"step {self._name}", Decision("trying", "captured; steps are made both ways first"))
-        return self._prove(graph, tensors, function, args, kwargs)
+        return self._prove(graph, call)
 
     # ------------------------------------------------------------ with a graph
 
-    def _with_graph(
-        self, graph: CapturedGraph, tensors: list[torch.Tensor], function: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
+    def _with_graph(self, graph: CapturedGraph, call: _Call) -> Any:
         assert self._assumptions is not None
-        problem = self._assumptions.broken(function)
+        problem = self._assumptions.broken(call.function)
         if not problem and not graph.adopt_gradients():
             problem = "gradients are cleared otherwise"
         if problem:
-            return self._anew(problem, function, args, kwargs)
+            return self._anew(problem, call)
         if self._proofs:
-            return self._prove(graph, tensors, function, args, kwargs)
+            return self._prove(graph, call)
         if not self._is_replayed():
-            return _values(function(*args, **kwargs))
+            return call.plainly()
         self._replays += 1
-        return graph.replay(tensors)
+        return graph.replay(call.tensors)
 
     def _is_replayed(self) -> bool:
         """Whether this step is for the graph to make: while the two are timed against each other, they take turns."""
@@ -231,26 +242,24 @@ class StepController:
             self._conclude()
         return replays
 
-    def _prove(
-        self, graph: CapturedGraph, tensors: list[torch.Tensor], function: Callable[..., Any], args: Any, kwargs: Any
-    ) -> Any:
+    def _prove(self, graph: CapturedGraph, call: _Call) -> Any:
         """Make the step both ways; what remains is what the eager one did."""
         graph.adopt_gradients()
         before = Snapshot(self._state, self._place)
-        replayed = graph.replay(tensors)
+        replayed = graph.replay(call.tensors)
         after = Snapshot(self._state, self._place)
         before.restore()
-        result = _values(function(*args, **kwargs))
+        result = call.plainly()
         self._proofs -= 1
         ones, others = [replayed, *after.values()], [result, *Snapshot(self._state, self._place).values()]
         if not is_same(ones, others):
             before.restore()
-            result = _values(function(*args, **kwargs))
+            result = call.plainly()
             if not is_as_close(ones, others, [result, *Snapshot(self._state, self._place).values()]):
                 self._stop("a replayed step differed from a plain one")
         return result
 
-    def _anew(self, problem: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def _anew(self, problem: str, call: _Call) -> Any:
         """Something is not as it was captured, such as the learning rate: another graph, if these have served a while.
 
         A schedule by epochs is captured again, one by steps is left to plain steps for good.
@@ -259,7 +268,7 @@ class StepController:
             self._stop(problem)
         self._drop()
         self._trial.discard_iteration()
-        return _values(function(*args, **kwargs))
+        return call.plainly()
 
     def _conclude(self) -> None:
         measured = self._trial.why if self._trial.ratio is None else f"{self._trial.ratio:.2f}x"

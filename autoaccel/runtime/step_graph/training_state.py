@@ -14,6 +14,11 @@ from .. import devices
 GRADIENT: Final = operator.attrgetter("grad")
 
 
+def memory_of(tensor: torch.Tensor) -> int:
+    """The address of a tensor's memory, which its views share."""
+    return tensor.untyped_storage().data_ptr()
+
+
 class TrainingState:
     """Parameters, buffers, gradients and optimizer state of what a step trains."""
 

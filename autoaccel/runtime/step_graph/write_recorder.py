@@ -9,6 +9,8 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .training_state import memory_of
+
 
 class WriteRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Watches the operations of a step.
@@ -22,8 +24,8 @@ class WriteRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.held: list[torch.Tensor] = []
         self.problem = ""
-        self._changing = {_memory(each) for each in changing}
-        self._arguments = {_memory(each) for each in arguments}
+        self._changing = {memory_of(each) for each in changing}
+        self._arguments = {memory_of(each) for each in arguments}
         self._made: set[int] = set()
         self._outside: set[int] = set()
 
@@ -33,16 +35,16 @@ class WriteRecorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._note_read(tensor)
         result = func(*args, **kwargs)
         for tensor in _written(func, args, kwargs):
-            memory = _memory(tensor)
+            memory = memory_of(tensor)
             if memory not in self._made and memory not in self._changing:
                 self.problem = "it changes tensors that are neither its model's nor its optimizer's"
         if _waits(func, args, kwargs, result):
             self.problem = "it reads values on the host"
-        self._made.update({_memory(each) for each in _tensors(result)} - self._outside - self._arguments)
+        self._made.update({memory_of(each) for each in _tensors(result)} - self._outside - self._arguments)
         return result
 
     def _note_read(self, tensor: torch.Tensor) -> None:
-        memory = _memory(tensor)
+        memory = memory_of(tensor)
         if memory not in self._made and memory not in self._arguments and memory not in self._outside:
             self._outside.add(memory)
             self.held.append(tensor.detach())
@@ -74,7 +76,3 @@ def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[t
 
 def _tensors(values: Any) -> list[torch.Tensor]:
     return [each for each in pytree.tree_leaves(values) if isinstance(each, torch.Tensor)]
-
-
-def _memory(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
