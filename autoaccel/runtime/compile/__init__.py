@@ -4,9 +4,8 @@ Modules:
     in_place_compile    modules in place, functions by a wrapper; what stands in the way
     compile_support     whether anything can be compiled here
     compile_controller  one target on its way from eager to compiled, and back
-    compilation         compiling once: for which arguments, and what it takes
     compile_cost        what compiling costs against what it saves: arithmetic
-    compile_target      what is compiled, and the account that all share
+    compile_target      what is compiled, one attempt at it, and the account that all share
     compile_outcome     what compiling came to in an earlier run
     step_timer          where steps begin, how long they take, and with what arguments
     call_signature      which arguments need a graph of their own

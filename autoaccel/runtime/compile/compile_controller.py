@@ -26,9 +26,8 @@ from ..trial.ab_trial import ABTrial, TrialPolicy, TrialState
 from ..trial.clocks import Clock, clock_of
 from . import compile_cost
 from .call_signature import signature
-from .compilation import KINDS, Compilation, graphs_captured
 from .compile_outcome import CompileOutcome
-from .compile_target import CompileTarget, SharedBudget
+from .compile_target import KINDS, Compilation, CompileTarget, SharedBudget, graphs_captured
 from .eager_fallback import EagerFallback
 from .step_timer import WINDOW, StepDetector, StepTimer
 
@@ -144,10 +143,6 @@ class CompileController:
         if self._trial is not None:
             self._trial.note_event(what)
 
-    def abandon(self) -> None:
-        """It is not to be followed any further."""
-        self._give_up()
-
     def _next_iteration(self, kind: Hashable) -> None:
         now = self._called = self._now()
         began, self._began = self._began, now
@@ -165,7 +160,7 @@ class CompileController:
         self._compilation.ran = True
         result = self._executor.run(args, kwargs)
         if self._executor.given_up:  # and has said why
-            self._give_up()
+            self.give_up()
             return result
         after = self._graphs()
         if before is None or after is None:
@@ -241,8 +236,8 @@ class CompileController:
             return compiled
         measured = f"{trial.ratio:.2f}x" if trial.ratio else trial.why
         if trial.state is TrialState.ADOPTED:
-            took = compile_cost.duration(self._compilation.cost)
-            self._adopt(f"compiled in {took}, {measured} as fast over {trial.measured} steps", trial.ratio)
+            faster = f"{measured} as fast over {trial.measured} steps"
+            self._adopt(f"compiled in {self._compile_time()}, {faster}", trial.ratio)
             return compiled
         self._revert(f"reverted: {measured} over {trial.measured} steps, compiled in {self._compile_time()}")
         return False
@@ -310,7 +305,7 @@ class CompileController:
 
     def _begin(self, compilation: Compilation, reason: str) -> bool:
         if not self._executor.prepare():
-            self._give_up()
+            self.give_up()
             return False
         self._compilation = compilation
         self._stage = _Stage.COMPILING
@@ -347,9 +342,10 @@ class CompileController:
 
     def _stop(self, reason: str) -> None:
         self._note(False, reason)
-        self._give_up()
+        self.give_up()
 
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
+        """It is not to be followed any further."""
         self._executor.drop()
         self._executor.given_up = True
         self._trial = None

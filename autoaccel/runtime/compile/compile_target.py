@@ -1,12 +1,16 @@
-"""What is compiled, and the account that all in one process share."""
+"""What is compiled, one attempt at it, and the account that all in one process share."""
 
 from __future__ import annotations
 
+import sys
 import weakref
+from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import torch
+
+KINDS: Final = 4  # of arguments in an iteration that are compiled for, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,25 @@ class CompileTarget:
 
 
 @dataclass(slots=True)
+class Compilation:
+    """The kinds of arguments it is for, `open` to further ones at first, and what it took."""
+
+    kinds: frozenset[Hashable] = frozenset()
+    open: bool = False
+    iterations: int = 0
+    cost: float = 0.0
+    ran: bool = False  # in the iteration in progress
+    captured: int | None = 0  # graphs in the iteration in progress
+    again: int = 0  # calls that needed new graphs afterwards
+
+    def takes(self, kind: Hashable) -> bool:
+        """Whether calls with such arguments go compiled."""
+        if self.open and len(self.kinds) < KINDS:
+            self.kinds |= {kind}
+        return kind in self.kinds
+
+
+@dataclass(slots=True)
 class SharedBudget:
     """What compiling took so far in this process, and who shares it: side by side they would time one another.
 
@@ -47,3 +70,12 @@ class SharedBudget:
     def learn(self, cost: float, expected: float) -> None:
         """With Inductor's cache on disk it is quicker, on a busy machine slower: so will be the next."""
         self.cost_factor = min(4.0, max(0.1, cost / expected))
+
+
+def graphs_captured() -> int | None:
+    """How many graphs dynamo has made in this process; None if this torch does not tell."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    counters = getattr(dynamo, "counters", None)
+    if dynamo is None:
+        return 0
+    return None if counters is None else int(counters["stats"]["unique_graphs"])

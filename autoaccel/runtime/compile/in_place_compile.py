@@ -202,7 +202,7 @@ class _CallPolicy:
 
     def _rise(self, place: torch.device, rank: int) -> None:
         if self._controller is not None:
-            self._controller.abandon()
+            self._controller.give_up()
         self._rank = rank
         self._controller = CompileController(self._target(place, rank), self._attempt())
 
