@@ -17,11 +17,10 @@ from . import batch_part
 from .shares import sum_over_ranks
 
 
+@functools.cache
 def install() -> None:
     """Replace `F.batch_norm`, which all of torch's layers call; at the second call there is nothing to do."""
     original = functional.batch_norm
-    if hasattr(original, "_autoaccel"):
-        return
 
     @functools.wraps(original)
     def batch_norm(
@@ -41,7 +40,6 @@ def install() -> None:
             return _synchronized(input, running_mean, running_var, weight, bias, momentum, eps)
         return original(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
-    batch_norm._autoaccel = True  # type: ignore[attr-defined]  # noqa: SLF001
     functional.batch_norm = batch_norm
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 import torch
 
@@ -20,17 +20,6 @@ Site = tuple[object, int, int]
 """A line of a program and the module in which it runs."""
 
 
-class BatchView(Protocol):
-    """The part of the batch that a forward pass computes."""
-
-    @property
-    def rows(self) -> RankRows | None:
-        """Its rows; None is all of them."""
-
-    def batch_dim(self, shape: tuple[int, ...]) -> int | None:
-        """Along which dimension a tensor that random numbers fill has rows of the batch; None where it has none."""
-
-
 class Whole:
     """A forward pass over all rows, that notes which random numbers it draws."""
 
@@ -40,6 +29,7 @@ class Whole:
         self.draws: list[tuple[Site, tuple[int, ...]]] = []
 
     def batch_dim(self, shape: tuple[int, ...]) -> None:
+        """A tensor of this shape is filled with random numbers."""
         self.draws.append((_site(), tuple(shape)))
 
 
@@ -59,6 +49,7 @@ class Share:
         self._expected = None if expected is None else iter(expected)
 
     def batch_dim(self, shape: tuple[int, ...]) -> int | None:
+        """Along which dimension a tensor that random numbers fill has rows of the batch; None where it has none."""
         site = _site()
         if self._expected is not None:
             self._compare(site, shape)
@@ -82,6 +73,9 @@ class Share:
         if len(differing) > 1 or self.dims.setdefault(site, dim) != dim:
             raise RuntimeError("random numbers are drawn whose rows cannot be told")
 
+
+BatchView: TypeAlias = "Whole | Share"
+"""The part of the batch that a forward pass computes."""
 
 _view: BatchView | None = None
 

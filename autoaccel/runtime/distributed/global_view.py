@@ -9,6 +9,7 @@ without a batch, and what is found to hang on the whole batch (`row_independence
 
 from __future__ import annotations
 
+import functools
 import types
 import zlib
 from collections.abc import Callable
@@ -219,7 +220,7 @@ class GlobalForward:
         leaves, form = pytree.tree_flatten(share)
         if len(leaves) != len(found.outputs):
             raise RuntimeError(f"accel.distribute: {self._name} gives outputs of another form than at first")
-        before = _Recomputing(batch_part.Share(rows, found.draws))
+        before = functools.partial(_rows_again, batch_part.Share(rows, found.draws))
         with self._group.naming_the_lost(f"at call {self._calls} of {self._name}"):
             gathered = [
                 leaf if dim is None else shares.gather(leaf, rows, dim, before)
@@ -228,15 +229,10 @@ class GlobalForward:
         return pytree.tree_unflatten(gathered, form)
 
 
-class _Recomputing:
-    """Lets what a checkpoint computes again in the backward pass be this rank's rows, as it was the first time."""
-
-    def __init__(self, share: batch_part.Share) -> None:
-        self._share = share
-
-    def __call__(self) -> None:
-        batch_part.enter(self._share)
-        torch.autograd.Variable._execution_engine.queue_callback(_whole_again)  # noqa: SLF001
+def _rows_again(share: batch_part.Share) -> None:
+    """Let what a checkpoint computes again in the backward pass be this rank's rows, as it was the first time."""
+    batch_part.enter(share)
+    torch.autograd.Variable._execution_engine.queue_callback(_whole_again)  # noqa: SLF001
 
 
 def _whole_again() -> None:

@@ -69,11 +69,10 @@ def _wrapped(parameters: list[nn.Parameter]) -> nn.parallel.DistributedDataParal
     return nn.parallel.DistributedDataParallel(holder, find_unused_parameters=True, init_sync=False)
 
 
+@functools.cache
 def install() -> None:
     """Be told of every backward pass; at the second call there is nothing to do."""
     original_backward, original_grad = torch.autograd.backward, torch.autograd.grad
-    if hasattr(original_backward, "_autoaccel"):
-        return
 
     @functools.wraps(original_backward)
     def backward(
@@ -108,7 +107,6 @@ def install() -> None:
         with batch_part.computing(batch_part.current()):  # as it is now, also after an exception
             return original_grad(outputs, inputs, *args, **kwargs)
 
-    backward._autoaccel = True  # type: ignore[attr-defined]  # noqa: SLF001
     torch.autograd.backward = backward
     torch.autograd.grad = grad
 

@@ -66,7 +66,7 @@ def _number(variable: str) -> int:
     return int(text) if text.isdecimal() and int(text) > 0 else 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Group:
     """What a rank knows of itself and the others."""
 
@@ -77,7 +77,8 @@ class Group:
     sockets: Mapping[int, int]  # between ranks
     _apart: list[str] = field(default_factory=list)
     _blocks: list[tuple[int, str]] = field(default_factory=list)
-    _saves: list[None] = field(default_factory=list)
+    saves: int = 0
+    """How many saves this rank has come to: the first one waits for nobody there."""
 
     @contextlib.contextmanager
     def apart(self, verb: str) -> Iterator[None]:
@@ -95,12 +96,7 @@ class Group:
     def count_save(self) -> None:
         """Note that this rank has come to a save; in a block that not all run, saves do not count."""
         if not self._apart:
-            self._saves.append(None)
-
-    @property
-    def saves(self) -> int:
-        """How many saves this rank has come to: the first one waits for nobody there."""
-        return len(self._saves)
+            self.saves += 1
 
     def exchange(self, values: list[float], place: str) -> list[list[float]]:
         """What each rank says in the same place of the program, by rank.

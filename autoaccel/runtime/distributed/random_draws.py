@@ -26,10 +26,9 @@ _LIKE: Final = ("rand_like", "randn_like", "randint_like")
 _FILLING: Final = ("normal_", "uniform_", "bernoulli_", "exponential_", "random_", "log_normal_", "cauchy_")
 
 
+@functools.cache
 def install() -> None:
     """Replace torch's functions that draw; at the second call there is nothing to do."""
-    if hasattr(functional.dropout, "_autoaccel"):
-        return
     for name in _DROPOUTS:
         _replace(functional, name, _by_mask)
     for name in _PADDED:
@@ -56,7 +55,6 @@ def _replace(owner: Any, name: str, kind: Callable[..., Any]) -> None:
         view = batch_part.current()
         return original(*args, **kwargs) if view is None else kind(original, view, *args, **kwargs)
 
-    replaced._autoaccel = True  # type: ignore[attr-defined]  # noqa: SLF001
     setattr(owner, name, replaced)
 
 
