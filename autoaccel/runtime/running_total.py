@@ -102,36 +102,6 @@ class Total:
             raise AttributeError(name)
         return getattr(self.item(), name)
 
-    def __repr__(self) -> str:
-        return repr(self.item())
-
-    def __str__(self) -> str:
-        return str(self.item())
-
-    def __format__(self, specification: str) -> str:
-        return format(self.item(), specification)
-
-    def __hash__(self) -> int:
-        return hash(self.item())
-
-    def __bool__(self) -> bool:
-        return bool(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
-
-    def __index__(self) -> int:
-        return operator.index(self.item())
-
-    def __round__(self, digits: int | None = None) -> Any:
-        return round(self.item(), digits)
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         import numpy  # it is NumPy that asks
 
@@ -182,13 +152,15 @@ def _reflect(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, other: function(other, self.item())
 
 
-for _name in "lt le eq ne gt ge neg pos abs invert".split():
+for _function in (repr, str, format, hash, bool, int, float, complex, round):
+    setattr(Total, f"__{_function.__name__}__", _forward(_function))
+for _name in "index lt le eq ne gt ge neg pos abs invert".split():
     setattr(Total, f"__{_name}__", _forward(getattr(operator, _name)))
 for _name in "trunc floor ceil".split():
     setattr(Total, f"__{_name}__", _forward(getattr(math, _name)))
 for _name in "add sub mul truediv floordiv mod and_ or_ xor lshift rshift".split():
     setattr(Total, f"__{_name.rstrip('_')}__", _forward(getattr(operator, _name)))
     setattr(Total, f"__r{_name.rstrip('_')}__", _reflect(getattr(operator, _name)))
-for _function in (pow, divmod):
-    setattr(Total, f"__{_function.__name__}__", _forward(_function))
-    setattr(Total, f"__r{_function.__name__}__", _reflect(_function))
+for _binary in (pow, divmod):
+    setattr(Total, f"__{_binary.__name__}__", _forward(_binary))
+    setattr(Total, f"__r{_binary.__name__}__", _reflect(_binary))
