@@ -6,7 +6,8 @@ machine, as tests do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import torch
@@ -97,21 +98,13 @@ def device_of(values: object) -> torch.device | None:
         case torch.nn.Module():
             return module_device(values)
         case Mapping():
-            return _first(values.values())
+            return device_of(list(values.values()))
         case list() | tuple():
-            return _first(values)
+            return next((place for place in map(device_of, values) if place is not None), None)
         case _:
             return None
 
 
 def module_device(module: torch.nn.Module) -> torch.device | None:
     """Where a module's parameters live, or its buffers if it has no parameters."""
-    for tensor in module.parameters():
-        return tensor.device
-    for buffer in module.buffers():
-        return buffer.device
-    return None
-
-
-def _first(values: Iterable[Any]) -> torch.device | None:
-    return next((place for place in map(device_of, values) if place is not None), None)
+    return next((each.device for each in itertools.chain(module.parameters(), module.buffers())), None)

@@ -22,8 +22,9 @@ def decisions() -> dict[str, tuple[bool | int | str, str]]:
     What is measured while a script runs is named as what it may become, and the reason says on what that depends.
     """
     place = devices.resolve()
+    on_cpu = place.type == "cpu"
     found = {
-        "device": Decision(place.type, "the current accelerator" if place.type != "cpu" else "no accelerator"),
+        "device": Decision(place.type, "no accelerator" if on_cpu else "the current accelerator"),
         "amp": _amp(place),
         "grad_scaler": scaling(place),
         "compile": _compile(place),
@@ -36,7 +37,7 @@ def decisions() -> dict[str, tuple[bool | int | str, str]]:
         "resident": _resident(place),
         "num_workers": _workers(),
         "pin_memory": pin_decision(),
-        "heap": _heap(place),
+        "heap": glibc_malloc.verdict(os.environ) if on_cpu else Decision(False, "the CPU does not train"),
         "remember": _remember(),
     }
     return {name: (decision.value, decision.reason) for name, decision in found.items()}
@@ -74,26 +75,18 @@ def _tried_on(place: torch.device, feature: str, *kinds: str) -> Decision:
     return Decision(True, "where it is measured to be faster")
 
 
-def _heap(place: torch.device) -> Decision:
-    return glibc_malloc.verdict(os.environ) if place.type == "cpu" else Decision(False, "the CPU does not train")
-
-
 def _resident(place: torch.device) -> Decision:
-    for feature in ("prefetch", "resident"):
-        if disabled(feature):
-            return Decision(False, "AUTOACCEL_DISABLE")
+    if disabled("prefetch") or disabled("resident"):
+        return Decision(False, "AUTOACCEL_DISABLE")
     where = "by the batch" if place.type == "cpu" else f"on {place.type} where it fits, else by the batch"
     return Decision(True, f"data in memory is indexed {where}")
 
 
 def _workers() -> Decision:
     found = worker_decision()
-    measured = found.value > 0 and whole_number("NUM_WORKERS") is None
-    return (
-        Decision(found.value, f"at first; changed by what batches and steps take; {found.reason}")
-        if measured
-        else found
-    )
+    if found.value > 0 and whole_number("NUM_WORKERS") is None:
+        return Decision(found.value, f"at first; changed by what batches and steps take; {found.reason}")
+    return found
 
 
 def _cuda_graphs(place: torch.device) -> Decision:

@@ -28,10 +28,10 @@ class Tensors:
 
     __slots__ = ("library", "source", "views")
 
-    def __init__(self, source: Any, views: Sequence[View] = (), *, library: bool = False) -> None:
+    def __init__(self, source: Any, views: Sequence[View] = ()) -> None:
         self.source = source
         self.views = tuple(views)
-        self.library = library
+        self.library = False
 
     def host(self, rows: RowIndices) -> torch.Tensor:
         """The values of a batch in memory of their own, on the host; the first dimension is the batch's."""

@@ -50,11 +50,6 @@ class SamplePart:
             values = values.clone(memory_format=torch.contiguous_format)
         return values
 
-    def take_dtypes(self, expected: Any) -> None:
-        """Take from the first batch what torch alone decides."""
-        if self.scalar and isinstance(expected, torch.Tensor):
-            self.dtype = expected.dtype
-
 
 # A part, or a list or dict of samples. (Of a tuple default collate makes a list.)
 Sample: TypeAlias = "SamplePart | list[Any] | dict[Any, Any]"
@@ -72,6 +67,12 @@ def map_parts(sample: Sample, change: Callable[[SamplePart, PartPath], Any], pat
 
 
 def take_dtypes(sample: Sample, batch: Any) -> None:
-    """Let each part see its values in the first batch; one of another structure fails in the comparison."""
+    """Take from the first batch what torch alone decides; one of another structure fails in the comparison."""
+
+    def take(part: SamplePart, path: PartPath) -> None:
+        expected = functools.reduce(operator.getitem, path, batch)
+        if part.scalar and isinstance(expected, torch.Tensor):
+            part.dtype = expected.dtype
+
     with contextlib.suppress(LookupError, TypeError):
-        map_parts(sample, lambda part, path: part.take_dtypes(functools.reduce(operator.getitem, path, batch)))
+        map_parts(sample, take)

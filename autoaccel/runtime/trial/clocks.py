@@ -47,7 +47,8 @@ class DeviceClock:
 
     def mark(self) -> Any | None:
         """An event behind all work handed to the current stream so far; None while a graph is being captured."""
-        if getattr(self._module, "is_current_stream_capturing", _never)():
+        capturing = getattr(self._module, "is_current_stream_capturing", None)
+        if capturing is not None and capturing():
             return None  # an event in a graph has no time, and asking for any event would spoil the capture
         stream = self._module.current_stream(self._device)
         where = getattr(stream, "device", None)
@@ -63,10 +64,6 @@ class DeviceClock:
         if not (end.query() and start.query()):
             return None
         return float(start.elapsed_time(end)) / 1000
-
-
-def _never() -> bool:
-    return False
 
 
 def clock_of(device: torch.device) -> Clock:
