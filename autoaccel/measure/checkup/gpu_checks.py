@@ -51,8 +51,7 @@ def gpu_driver(host: Host) -> Iterator[Reading]:
         enough = tuple(map(int, driver.split(".")[:2])) >= needed
     except ValueError:
         raise NotReadableError(f"nvidia-smi: driver_version is {driver!r}") from None
-    fix = "a newer driver, or a torch for an older CUDA"
-    yield Reading(driver, threshold) if enough else Reading(driver, threshold, cost, fix)
+    yield Reading(driver, threshold, "" if enough else cost, "a newer driver, or a torch for an older CUDA")
 
 
 def torch_build(host: Host) -> Iterator[Reading]:
@@ -61,14 +60,12 @@ def torch_build(host: Host) -> Iterator[Reading]:
     facts = host.answers()
     if facts.torch is None:
         raise NotApplicableError("no torch")
-    value, threshold = f"torch {facts.torch}", "a torch that sees the GPU"
-    if facts.cuda is None:
-        yield Reading(value, threshold, "training runs on the CPU", "install a torch that is built for CUDA")
-    elif not facts.sees_gpu:
+    value, fix = f"torch {facts.torch}", "install a torch that is built for CUDA"
+    if facts.cuda is not None and not facts.sees_gpu:
+        value = f"{value} sees none"
         fix = "look at CUDA_VISIBLE_DEVICES, and what `python -c 'import torch; torch.zeros(1).cuda()'` says"
-        yield Reading(f"{value} sees none", threshold, "training runs on the CPU", fix)
-    else:
-        yield Reading(value, threshold)
+    cost = "" if facts.cuda is not None and facts.sees_gpu else "training runs on the CPU"
+    yield Reading(value, "a torch that sees the GPU", cost, fix)
 
 
 def gpu_clocks(host: Host) -> Iterator[Reading]:
@@ -87,7 +84,7 @@ def gpu_power(host: Host) -> Iterator[Reading]:
         limit, usual = gpu.number("power.limit"), gpu.number("power.default_limit")
         low = limit < _LEAST_POWER * usual
         cost = f"{1 - limit / usual:.0%} of the power, and clock under load" if low else ""
-        fix = f"nvidia-smi -i {gpu.fields['index']} -pl {usual:.0f}" if low else ""
+        fix = f"nvidia-smi -i {gpu.fields['index']} -pl {usual:.0f}"
         yield Reading(f"{limit:.0f} W", f"{usual:.0f} W", cost, fix, gpu.subject)
 
 
@@ -96,7 +93,7 @@ def gpu_bus(host: Host) -> Iterator[Reading]:
     for gpu in _gpus(host):
         width, possible = (gpu.number(f"pcie.link.width.{each}") for each in ("current", "max"))
         cost = f"copies to the GPU take {possible / width:.2g} times as long" if 0 < width < possible else ""
-        fix = "another slot; seat the board anew; look at the riser" if cost else ""
+        fix = "another slot; seat the board anew; look at the riser"
         yield Reading(f"x{width:.0f}", f"x{possible:.0f}", cost, fix, gpu.subject)
 
 
@@ -105,7 +102,7 @@ def gpu_memory(host: Host) -> Iterator[Reading]:
     for gpu in _gpus(host):
         used, total = gpu.number("memory.used") * 2**20, gpu.number("memory.total") * 2**20
         cost = f"{used / total:.0%} of its memory is taken" if used > _MOST_USED * total else ""
-        fix = "`nvidia-smi` shows by whom; end it, or CUDA_VISIBLE_DEVICES" if cost else ""
+        fix = "`nvidia-smi` shows by whom; end it, or CUDA_VISIBLE_DEVICES"
         yield Reading(f"{spelled(used)} in use", f"{spelled(_MOST_USED * total)}", cost, fix, gpu.subject)
 
 
@@ -118,12 +115,9 @@ def gpu_utilisation(host: Host) -> Iterator[Reading]:
         median = statistics.median(shares) / 100
         value = f"{median:.0%} in use, {min(shares):.0f} to {max(shares):.0f} %"
         threshold = f"{_MOST_USED:.0%}, by {SAMPLES} samples"
-        if median <= _MOST_USED:
-            yield Reading(value, threshold, subject=gpu.subject)
-        else:
-            cost = "it is shared; of training that runs now, it waits the rest of the time"
-            fix = "`nvidia-smi` shows by whom; of training, `autoaccel bench` says what binds"
-            yield Reading(value, threshold, cost, fix, gpu.subject)
+        cost = "it is shared; of training that runs now, it waits the rest of the time" if median > _MOST_USED else ""
+        fix = "`nvidia-smi` shows by whom; of training, `autoaccel bench` says what binds"
+        yield Reading(value, threshold, cost, fix, gpu.subject)
 
 
 def gpu_node(host: Host) -> Iterator[Reading]:
@@ -137,8 +131,7 @@ def gpu_node(host: Host) -> Iterator[Reading]:
         node = int(host.number(f"/sys/bus/pci/devices/{domain[-4:]}:{rest}/numa_node"))
         beside = node < 0 or bool(nodes.get(node, allowed) & allowed)
         cost = "" if beside else "copies to the GPU cross the link between processors"
-        fix = "" if beside else f"numactl --cpunodebind={node}"
-        yield Reading(f"node {node}", "CPUs of its node", cost, fix, gpu.subject)
+        yield Reading(f"node {node}", "CPUs of its node", cost, f"numactl --cpunodebind={node}", gpu.subject)
 
 
 def _gpus(host: Host) -> list[Gpu]:

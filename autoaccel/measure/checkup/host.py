@@ -60,7 +60,7 @@ class Host:
         text = self.text(path).strip()
         with contextlib.suppress(ValueError):
             return float(text)
-        raise _garbled(path, text)
+        raise garbled(path, text)
 
     def field(self, path: str, name: str) -> str:
         """What a line `name: value` or `name value` says. Raises `NotReadableError`."""
@@ -78,7 +78,7 @@ class Host:
         try:
             return float(number) * (1024 if unit == "kB" else 1)
         except ValueError:
-            raise _garbled(path, f"{name} {said}") from None
+            raise garbled(path, f"{name} {said}") from None
 
     def numbers(self, path: str) -> frozenset[int]:
         """What a list such as `0-3,8` names. Raises `NotReadableError`."""
@@ -107,7 +107,7 @@ class Host:
         path = "/sys/devices/system/cpu/online"
         if found := self.numbers(path):
             return found
-        raise _garbled(path, "")
+        raise garbled(path, "")
 
     def usable_cpus(self) -> tuple[float, str]:
         """How many CPUs' time this process gets, and what sets the limit. Raises `NotReadableError`."""
@@ -165,7 +165,7 @@ class Host:
                 _, _, device, _, place, *_ = before.split()
                 kind, source, options = after.split(" ", 2)
             except ValueError:
-                raise _garbled("/proc/self/mountinfo", line) from None
+                raise garbled("/proc/self/mountinfo", line) from None
             yield Mount(place.replace("\\040", " "), kind, device, source, tuple(options.split(",")))
 
     def mount_of(self, path: str) -> Mount:
@@ -201,7 +201,7 @@ def listed_numbers(text: str, path: str) -> frozenset[int]:
             first, _, last = part.partition("-")
             found.update(range(int(first), int(last or first) + 1))
     except ValueError:
-        raise _garbled(path, text) from None
+        raise garbled(path, text) from None
     return frozenset(found)
 
 
@@ -214,5 +214,5 @@ def spelled(bytes_: float) -> str:
     return f"{bytes_:.3g} {units[unit]}" if bytes_ < 1000 else f"{bytes_:.0f} {units[unit]}"
 
 
-def _garbled(path: str, text: str) -> NotReadableError:
+def garbled(path: str, text: str) -> NotReadableError:
     return NotReadableError(f"{path}: cannot be understood: {text[:40]!r}")

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from autoaccel.measure.checkup.data_files import DataFiles
-from autoaccel.measure.checkup.host import Host, Mount, listed_numbers, spelled
+from autoaccel.measure.checkup.host import Host, Mount, garbled, listed_numbers, spelled
 from autoaccel.measure.checkup.readings import NotApplicableError, NotReadableError, Reading
 
 CPUS_A_GPU = 4  # which its loader keeps busy
@@ -18,6 +18,7 @@ USUAL_SWAPPINESS = 60
 LEAST_SHARED = 256 * 2**20  # bytes: the runtime starts no workers with less
 LEAST_RATE = 100e6  # bytes/s
 LEAST_CLOCK = 0.9
+_FEWER = "more memory, or fewer programs and workers"
 _NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "virtiofs", "ceph", "glusterfs", "afs", "davfs"}
 _VIRTUAL_DISKS = ("/dev/vd", "/dev/xvd")  # which say that they rotate, whatever is below them
 _IN_MEMORY = {"tmpfs", "ramfs"}
@@ -31,11 +32,9 @@ def usable_cpus(host: Host) -> Iterator[Reading]:
     wanted = CPUS_A_GPU * gpus if gpus else online
     value = f"{usable:g} of {online}" + (f" by {limit}" if usable < online else "")
     threshold = f"{CPUS_A_GPU} for each GPU" if gpus else "all that are online"
-    if usable >= wanted:
-        yield Reading(value, threshold)
-    else:
-        cost = "loaders do not keep up with the GPUs" if gpus else f"up to {1 - usable / online:.0%} of the machine"
-        yield Reading(value, threshold, cost, "ask for more: taskset, docker --cpus, sbatch --cpus-per-task")
+    cost = "loaders do not keep up with the GPUs" if gpus else f"up to {1 - usable / online:.0%} of the machine"
+    fix = "ask for more: taskset, docker --cpus, sbatch --cpus-per-task"
+    yield Reading(value, threshold, cost if usable < wanted else "", fix)
 
 
 def cpu_throttling(host: Host) -> Iterator[Reading]:
@@ -49,7 +48,7 @@ def cpu_throttling(host: Host) -> Iterator[Reading]:
             worst = max(worst, throttled / periods if periods else 0.0)
     cost = f"all threads stand still in {worst:.0%} of the periods" if worst > MOST_WAITING else ""
     fix = "fewer threads and workers than the quota, or a higher quota"
-    yield Reading(f"{worst:.0%} of periods", f"{MOST_WAITING:.0%}", cost, fix if cost else "")
+    yield Reading(f"{worst:.0%} of periods", f"{MOST_WAITING:.0%}", cost, fix)
 
 
 def load(host: Host) -> Iterator[Reading]:
@@ -59,10 +58,9 @@ def load(host: Host) -> Iterator[Reading]:
     try:
         average = float(said[0])
     except (IndexError, ValueError):
-        raise NotReadableError(f"/proc/loadavg: cannot be understood: {' '.join(said)[:40]!r}") from None
-    high = average > MOST_LOAD * online
-    cost = f"others keep {min(average / online, 1):.0%} of the CPUs" if high else ""
-    fix = "`top` shows who; wait, `renice` them, or use another machine" if high else ""
+        raise garbled("/proc/loadavg", " ".join(said)) from None
+    cost = f"others keep {min(average / online, 1):.0%} of the CPUs" if average > MOST_LOAD * online else ""
+    fix = "`top` shows who; wait, `renice` them, or use another machine"
     yield Reading(f"{average:g} on {online} CPUs", f"{MOST_LOAD * online:g}", cost, fix)
 
 
@@ -73,10 +71,9 @@ def steal(host: Host) -> Iterator[Reading]:
         times = [float(each) for each in said[:8]]  # guests' time is part of the users'
         share = times[7] / sum(times)
     except (IndexError, ValueError, ZeroDivisionError):
-        raise NotReadableError(f"/proc/stat: cannot be understood: {' '.join(said)[:40]!r}") from None
+        raise garbled("/proc/stat", " ".join(said)) from None
     cost = f"{share:.0%} of the CPUs' time is others'" if share > MOST_WAITING else ""
-    fix = "an instance with CPUs of its own" if cost else ""
-    yield Reading(f"{share:.1%} since boot", f"{MOST_WAITING:.0%}", cost, fix)
+    yield Reading(f"{share:.1%} since boot", f"{MOST_WAITING:.0%}", cost, "an instance with CPUs of its own")
 
 
 def cpu_clock(host: Host) -> Iterator[Reading]:
@@ -88,13 +85,12 @@ def cpu_clock(host: Host) -> Iterator[Reading]:
     governor, driver = (host.text(f"{folder}/scaling_{each}").strip() for each in ("governor", "driver"))
     value = f"{highest / 1e6:.2g} GHz, {governor}"
     threshold = f"{possible / 1e6:.2g} GHz, not powersave"
-    fix = "cpupower frequency-set"
+    cost, fix = "", ""
     if highest < LEAST_CLOCK * possible:
-        yield Reading(value, threshold, f"{1 - highest / possible:.0%} of the clock", f"{fix} --max")
+        cost, fix = f"{1 - highest / possible:.0%} of the clock", "cpupower frequency-set --max"
     elif governor == "powersave" and not driver.startswith(_SCALED_BY_HARDWARE):
-        yield Reading(value, threshold, "the lowest clock, always", f"{fix} --governor performance")
-    else:
-        yield Reading(value, threshold)
+        cost, fix = "the lowest clock, always", "cpupower frequency-set --governor performance"
+    yield Reading(value, threshold, cost, fix)
 
 
 def memory(host: Host) -> Iterator[Reading]:
@@ -104,8 +100,7 @@ def memory(host: Host) -> Iterator[Reading]:
     wanted = min(max(LEAST_MEMORY[0], LEAST_MEMORY[1] * total), total / 2)
     value = f"{spelled(free)} free" + (f" by {limit}" if limit else f" of {spelled(total)}")
     cost = "workers are killed, or pages are swapped" if free < wanted else ""
-    fix = "end other programs, raise the limit, fewer workers" if cost else ""
-    yield Reading(value, spelled(wanted), cost, fix)
+    yield Reading(value, spelled(wanted), cost, "end other programs, raise the limit, fewer workers")
 
 
 def swap(host: Host) -> Iterator[Reading]:
@@ -115,8 +110,7 @@ def swap(host: Host) -> Iterator[Reading]:
     if not total:
         raise NotApplicableError("no swap")
     cost = "pages come back from the disk, a thousand times slower" if total - free > most else ""
-    fix = "more memory, or fewer programs and workers" if cost else ""
-    yield Reading(f"{spelled(total - free)} in use", spelled(most), cost, fix)
+    yield Reading(f"{spelled(total - free)} in use", spelled(most), cost, _FEWER)
 
 
 def swappiness(host: Host) -> Iterator[Reading]:
@@ -125,7 +119,7 @@ def swappiness(host: Host) -> Iterator[Reading]:
         raise NotApplicableError("no swap")
     set_to = host.number("/proc/sys/vm/swappiness")
     cost = "memory of programs goes to the disk, to cache more files" if set_to > USUAL_SWAPPINESS else ""
-    yield Reading(f"{set_to:g}", f"{USUAL_SWAPPINESS}", cost, "sysctl vm.swappiness=10" if cost else "")
+    yield Reading(f"{set_to:g}", f"{USUAL_SWAPPINESS}", cost, "sysctl vm.swappiness=10")
 
 
 def memory_pressure(host: Host) -> Iterator[Reading]:
@@ -139,8 +133,7 @@ def memory_pressure(host: Host) -> Iterator[Reading]:
     except (KeyError, ValueError):
         raise NotReadableError(f"{path}: cannot be understood") from None
     cost = f"programs wait for memory {share:.0%} of the time" if share > MOST_WAITING else ""
-    fix = "more memory, or fewer programs and workers" if cost else ""
-    yield Reading(f"{share:.1%} of a minute", f"{MOST_WAITING:.0%}", cost, fix)
+    yield Reading(f"{share:.1%} of a minute", f"{MOST_WAITING:.0%}", cost, _FEWER)
 
 
 def shared_memory(host: Host) -> Iterator[Reading]:
@@ -152,8 +145,7 @@ def shared_memory(host: Host) -> Iterator[Reading]:
         yield Reading("no /dev/shm", wanted, cost, fix)
         return
     size = _size_of(mount.options, host.amount("/proc/meminfo", "MemTotal"))
-    value = f"{spelled(size)}"
-    yield Reading(value, wanted) if size >= LEAST_SHARED else Reading(value, wanted, cost, fix)
+    yield Reading(spelled(size), wanted, cost if size < LEAST_SHARED else "", fix)
 
 
 def _size_of(options: tuple[str, ...], memory: float) -> float:
@@ -165,7 +157,7 @@ def _size_of(options: tuple[str, ...], memory: float) -> float:
     try:
         return float(number) * float(1024 ** " kmgt".index(unit or " "))
     except ValueError:
-        raise NotReadableError(f"/proc/self/mountinfo: cannot be understood: {said!r}") from None
+        raise garbled("/proc/self/mountinfo", said) from None
 
 
 def data_disk(host: Host) -> Iterator[Reading]:
@@ -176,11 +168,9 @@ def data_disk(host: Host) -> Iterator[Reading]:
     value = f"{mount.kind}{', over the network' if remote else ', on a rotating disk' if rotates else ''}"
     value = f"{value}; {_amount(data)} in {data.place}"
     threshold = "a solid disk here, a fast one, or data that fit in half of the free memory"
-    if not (remote or rotates) or _is_cached(host, data) or _is_fast(host):
-        yield Reading(value, threshold)
-    else:
-        cost = f"every epoch reads {_amount(data)} again, file by file"
-        yield Reading(value, threshold, cost, "copy the data to a local solid disk; pack small files together")
+    is_fine = not (remote or rotates) or _is_cached(host, data) or _is_fast(host)
+    cost = "" if is_fine else f"every epoch reads {_amount(data)} again, file by file"
+    yield Reading(value, threshold, cost, "copy the data to a local solid disk; pack small files together")
 
 
 def read_rate(host: Host) -> Iterator[Reading]:
@@ -193,11 +183,9 @@ def read_rate(host: Host) -> Iterator[Reading]:
     rate = host.read_rate()
     value = f"{rate / 1e6:.0f} MB/s; {_amount(data)}"
     threshold = f"{LEAST_RATE / 1e6:.0f} MB/s, or data that fit in half of the free memory"
-    if rate >= LEAST_RATE or _is_cached(host, data):
-        yield Reading(value, threshold)
-    else:
-        cost = f"an epoch takes {data.size / rate:.0f} s or more to read"
-        yield Reading(value, threshold, cost, "a faster disk; larger files; smaller pictures, decoded beforehand")
+    is_fine = rate >= LEAST_RATE or _is_cached(host, data)
+    cost = "" if is_fine else f"an epoch takes {data.size / rate:.0f} s or more to read"
+    yield Reading(value, threshold, cost, "a faster disk; larger files; smaller pictures, decoded beforehand")
 
 
 def _rotates(host: Host, mount: Mount) -> bool:
@@ -246,13 +234,13 @@ def numa(host: Host) -> Iterator[Reading]:
         balanced = bool(host.number("/proc/sys/kernel/numa_balancing"))
     value = f"CPUs of {len(used)} of {len(nodes)} nodes, memory of {memory_of}"
     threshold = "memory beside the CPUs; one node, or balancing by the kernel"
+    cost, fix = "", ""
     if near != used:
-        yield Reading(value, threshold, "memory of another processor: half as fast", "numactl --localalloc")
+        cost, fix = "memory of another processor: half as fast", "numactl --localalloc"
     elif len(used) > 1 and not balanced:
         cost = "threads use memory of another processor: up to half as fast"
-        yield Reading(value, threshold, cost, "numactl --cpunodebind=0 --membind=0; sysctl kernel.numa_balancing=1")
-    else:
-        yield Reading(value, threshold)
+        fix = "numactl --cpunodebind=0 --membind=0; sysctl kernel.numa_balancing=1"
+    yield Reading(value, threshold, cost, fix)
 
 
 def cpu_nodes(host: Host) -> dict[int, frozenset[int]]:

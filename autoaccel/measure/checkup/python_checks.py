@@ -41,8 +41,7 @@ def torch_threads(host: Host) -> Iterator[Reading]:
         raise NotApplicableError("no torch")
     usable = math.ceil(host.usable_cpus()[0])
     cost = f"{threads} threads wait for one another on {usable} CPUs" if threads > usable else ""
-    fix = f"export OMP_NUM_THREADS={usable}" if cost else ""
-    yield Reading(f"{threads}", f"{usable} usable CPUs", cost, fix)
+    yield Reading(f"{threads}", f"{usable} usable CPUs", cost, f"export OMP_NUM_THREADS={usable}")
 
 
 def images(host: Host) -> Iterator[Reading]:
@@ -58,7 +57,7 @@ def images(host: Host) -> Iterator[Reading]:
     if facts.torchvision is not None:
         said.append(f"torchvision.io {'with' if facts.decodes else 'without'} decoders")
     cost = "JPEG files take two to six times as long to decode" if slow else ""
-    fix = "pip install --force-reinstall pillow, whose wheels have it; decode with torchvision.io" if slow else ""
+    fix = "pip install --force-reinstall pillow, whose wheels have it; decode with torchvision.io"
     yield Reading(", ".join(said), "libjpeg-turbo", cost, fix)
 
 
@@ -82,11 +81,9 @@ def nccl_interface(host: Host) -> Iterator[Reading]:
     speeds = {each: _speed(host, each) for each in candidates}
     best = max(speeds, key=lambda each: speeds[each])
     value = f"{taken[0]}, {_spelled(_speed(host, taken[0]))}" + (" by NCCL_SOCKET_IFNAME" if wish else "")
-    if speeds[best] > _speed(host, taken[0]):
-        cost = f"{best} has {_spelled(speeds[best])}: gradients take longer to exchange between machines"
-        yield Reading(value, threshold, cost, f"export NCCL_SOCKET_IFNAME={best}")
-    else:
-        yield Reading(value, threshold)
+    cost = f"{best} has {_spelled(speeds[best])}: gradients take longer to exchange between machines"
+    slower = speeds[best] > _speed(host, taken[0])
+    yield Reading(value, threshold, cost if slower else "", f"export NCCL_SOCKET_IFNAME={best}")
 
 
 def nccl_links(host: Host) -> Iterator[Reading]:
@@ -97,7 +94,7 @@ def nccl_links(host: Host) -> Iterator[Reading]:
     if not host.names("/sys/class/infiniband"):
         off = [each for each in off if each != "NCCL_IB_DISABLE"]
     cost = "gradients take a slower way between GPUs" if off else ""
-    yield Reading(", ".join(off) or "not set", "not set", cost, f"unset {' '.join(off)}" if off else "")
+    yield Reading(", ".join(off) or "not set", "not set", cost, f"unset {' '.join(off)}")
 
 
 def _is_up(host: Host, name: str) -> bool:

@@ -27,7 +27,7 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read, and how it should be. Where it is not so, `cost` says what that costs and `fix` what helps."""
+    """What was read, and how it should be. Where it is not so, `cost` says what that costs, and `fix` what helps."""
 
     value: str
     threshold: str
@@ -55,5 +55,6 @@ class CheckRow:
 
 
 def row(name: str, what: str, reading: Reading) -> CheckRow:
-    status = Status.FOUND if reading.cost else Status.HEALTHY
-    return CheckRow(name, what, status, reading.value, reading.threshold, reading.cost, reading.fix, reading.subject)
+    """A healthy one says nothing of what would help."""
+    status, fix = (Status.FOUND, reading.fix) if reading.cost else (Status.HEALTHY, "")
+    return CheckRow(name, what, status, reading.value, reading.threshold, reading.cost, fix, reading.subject)
