@@ -5,13 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autoaccel.cli.terminal import Terminal
-from autoaccel.config import known_rules
-
-if TYPE_CHECKING:
-    from autoaccel.config import Configuration
+from autoaccel.config import Configuration, known_rules
 
 
 def is_heeded(options: Mapping[str, object]) -> bool:

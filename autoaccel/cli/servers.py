@@ -1,22 +1,19 @@
-"""`autoaccel server`: findings in an editor, which starts it."""
+"""`autoaccel server` and `autoaccel mcp`: findings in an editor, and the commands as tools of an agent."""
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from autoaccel.cli import tuned
-from autoaccel.cli.extras import needed
 from autoaccel.cli.options import configuration_options, output_options, rule_options, settled
 from autoaccel.cli.terminal import Terminal
-
-if TYPE_CHECKING:
-    from autoaccel.config import Configuration
+from autoaccel.config import Configuration
 
 
 @click.command(short_help="Show findings in an editor, as a language server.")
@@ -41,3 +38,28 @@ def server(configure: Callable[..., Configuration], speaker: Terminal) -> int:
 
     language_server.serve(lambda path: configure([path]), configure_rewrite)
     return 0
+
+
+@click.command(short_help="Offer the commands to an agent, as an MCP server.")
+@click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--allow-run", is_flag=True, help="Allow `verify` and `bench`, which run scripts.")
+@click.option("--allow-write", is_flag=True, help="Allow `rewrite` to change files.")
+def mcp(folder: Path, allow_run: bool, allow_write: bool) -> int:
+    """Speak the Model Context Protocol on stdin and stdout, for an agent, which starts this command.
+
+    Its tools are lint, rewrite, verify, bench and rule. They look at what is in FOLDER, by default the working
+    directory; without leave they change nothing and run no script.
+    """
+    needed("mcp", extra="mcp")
+    from autoaccel.servers import agent_tools
+
+    if sys.stdin.isatty():
+        click.echo("An agent starts this, and talks to it over stdin and stdout: see docs/mcp.md.", err=True)
+    agent_tools.serve(agent_tools.Leave(folder.resolve(), write=allow_write, run=allow_run))
+    return 0
+
+
+def needed(library: str, *, extra: str) -> None:
+    """Raises `click.ClickException` where a library is not installed, which comes with an extra."""
+    if importlib.util.find_spec(library) is None:
+        raise click.ClickException(f"this command needs {library}: pip install 'autoaccel[{extra}]'")
