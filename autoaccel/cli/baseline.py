@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,15 +12,14 @@ import click
 from autoaccel import notebooks, sources
 from autoaccel.cli import inputs
 from autoaccel.cli.inputs import STDIN, UNNAMED
+from autoaccel.cli.terminal import Terminal
+from autoaccel.config import Configuration
 from autoaccel.jobs import inspection
 from autoaccel.reports.context import shown
 from autoaccel.reports.counting import counted
 
 if TYPE_CHECKING:
     from autoaccel.analysis import Project
-    from autoaccel.cli.terminal import Terminal
-    from autoaccel.cli.undo import WrittenFile
-    from autoaccel.config import Configuration
     from autoaccel.rewriting.baseline import Baseline
 
 DONE, FAILED = 0, 2
@@ -51,56 +49,46 @@ baseline_option = click.option(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Silenced:
-    change: WrittenFile
-    findings: int
-
-
 def add(
     paths: Sequence[Path], why: str, configuration: Configuration, speaker: Terminal, stdin_filename: Path | None
 ) -> int:
     """Silence everything that `lint` finds in these paths. Files in which that is impossible stay as they are."""
     from autoaccel.analysis import Project
+    from autoaccel.cli import undo
 
     if paths == (STDIN,):
         return _filter(stdin_filename, why, configuration, speaker)
     found = inputs.find(paths, configuration, speaker)
     project = Project(found.files)
-    done: list[_Silenced] = []
+    done: list[tuple[undo.WrittenFile, int]] = []
     failed = bool(found.problems)
     try:
         for path in found.files:
             try:
-                if inspection.speaks_to(path, sources.data(path), configuration.rules_for(path)):
-                    done += _in_file(path, why, configuration, project)
-            except _Refused as refusal:
+                if not inspection.speaks_to(path, sources.data(path), configuration.rules_for(path)):
+                    continue
+                source = notebooks.read(path)
+                made = _baseline(source, path, why, configuration, project)
+                if made.text != source.text:
+                    sources.replace(path, source, made.text)
+                    done.append((undo.WrittenFile(path, source, made.text), made.silenced))
+            except (_Refused, sources.SourceError) as error:
                 failed = True
-                for message in refusal.args:
-                    speaker.fail(message)
-            except sources.SourceError as error:
-                failed = True
-                speaker.fail(str(error))
+                for message in error.args:
+                    speaker.fail(str(message))
     finally:
         # Also when interrupted: what was written must be told, and how to take it back.
-        _tell(done, speaker)
+        for change, findings in done:
+            speaker.say(f"{shown(str(change.path))}: {counted(findings, 'finding')} silenced")
+        where = f" in {counted(len(done), 'file')}" if done else ""
+        speaker.say(f"{counted(sum(findings for _, findings in done), 'finding')} silenced{where}.")
+        if done:
+            speaker.say(undo.keep([change for change, _ in done]).hint, always=True)
     return FAILED if failed else DONE
 
 
 class _Refused(Exception):  # noqa: N818 - it carries messages for the user, it is not a defect
     """One file that could not be done; its arguments are the lines that say why."""
-
-
-def _in_file(path: Path, why: str, configuration: Configuration, project: Project) -> list[_Silenced]:
-    """Raises `_Refused` and `SourceError`, and then nothing was written."""
-    from autoaccel.cli.undo import WrittenFile
-
-    source = notebooks.read(path)
-    made = _baseline(source, path, why, configuration, project)
-    if made.text == source.text:
-        return []
-    sources.replace(path, source, made.text)
-    return [_Silenced(WrittenFile(path, source, made.text), made.silenced)]
 
 
 def _filter(name: Path | None, why: str, configuration: Configuration, speaker: Terminal) -> int:
@@ -153,15 +141,3 @@ def _baseline(source: sources.Source, path: Path, why: str, configuration: Confi
     except UnicodeEncodeError as error:
         raise _Refused(f"{path}: left alone, the reason cannot be written in {source.encoding}") from error
     return made
-
-
-def _tell(done: Sequence[_Silenced], speaker: Terminal) -> None:
-    for each in done:
-        speaker.say(f"{shown(str(each.change.path))}: {counted(each.findings, 'finding')} silenced")
-    findings, files = sum(each.findings for each in done), len(done)
-    where = f" in {counted(files, 'file')}" if done else ""
-    speaker.say(f"{counted(findings, 'finding')} silenced{where}.")
-    if done:
-        from autoaccel.cli import undo
-
-        speaker.say(undo.keep([each.change for each in done]).hint, always=True)

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from autoaccel.cli import inputs, observed_scripts, reporting
 from autoaccel.cli.options import FilledPath, SourcePath, configuration_options, output_options, rule_options, settled
 from autoaccel.cli.terminal import Terminal
-
-if TYPE_CHECKING:
-    from autoaccel.config import Configuration
-    from autoaccel.measure.benching.report import BenchReport
+from autoaccel.config import Configuration
 
 
 @click.command(short_help="Measure what rewriting a script gains.")
@@ -52,6 +48,7 @@ def bench(
     Speed-ups are medians with 99 % intervals. The original runs once more beside itself, which shows the noise.
     """
     from autoaccel.measure import changes
+    from autoaccel.reports.benchmark import text
 
     trial = observed_scripts.prepare(script, arguments, is_module=is_module, python=python)
     _check_outputs(json_file, html_file, trial.path)
@@ -59,23 +56,12 @@ def bench(
     configuration.rules  # noqa: B018 - what is wrong with the choice of rules is said before anything runs
     find = partial(changes.find, configuration=configuration)
     report = observed_scripts.benchmark(trial, find, timeout, speaker, seconds=seconds, steps=steps, ablate=ablate)
-    return 0 if _deliver(report, json_file, html_file, speaker) else 2
-
-
-def _deliver(report: BenchReport, json_file: Path | None, html_file: Path | None, speaker: Terminal) -> bool:
-    """Show the table, unless JSON takes its place on stdout, and write the files; false where one cannot be written."""
-    from autoaccel.reports.benchmark import text
-
-    written = []
-    if json_file != inputs.STDIN:
-        reporting.deliver(text.table(report), "full", None, speaker)
-    if json_file is not None:
-        written.append(reporting.deliver_json(text.json(report), json_file, speaker))
+    delivered = reporting.deliver_both(text.table(report), text.json(report), json_file, speaker)
     if html_file is not None:
         from autoaccel.reports.benchmark.page import page
 
-        written.append(_written(html_file, page(report), speaker))
-    return all(written)
+        delivered = _written(html_file, page(report), speaker) and delivered
+    return 0 if delivered else 2
 
 
 def _check_outputs(json_file: Path | None, html_file: Path | None, script: Path) -> None:

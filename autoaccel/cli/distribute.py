@@ -14,12 +14,11 @@ from autoaccel.cli.inputs import STDIN
 from autoaccel.cli.options import FilledPath, configuration_options, output_options, settled
 from autoaccel.cli.rewrite import DONE, FAILED, Mode, Run, common_base, rewrite_files
 from autoaccel.cli.terminal import Terminal
-from autoaccel.config import known_rules
+from autoaccel.config import Configuration, known_rules
 from autoaccel.jobs import conversion
 
 if TYPE_CHECKING:
     from autoaccel.analysis import Script
-    from autoaccel.config import Configuration
 
 _COMMAND = "distribute"
 NOTHING = "no model that it trains is in sight"
@@ -45,7 +44,7 @@ def distribute(
     configuration = configured(configure, script, shard=shard)
     scripts = with_imports(script)
     files = [each.path for each in scripts if each.path is not None] or [script]
-    run = Run(Mode(diff, False, False, None, False), configuration, speaker, None, common_base(files))
+    run = Run(Mode(diff), configuration, speaker, None, common_base(files))
     outcomes = conversion.rewrite_files(files, configuration, texts=False)
     status = rewrite_files(outcomes, run)
     results = [each.result for each in outcomes if isinstance(each, conversion.Rewritten)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from autoaccel.cli import inputs, reporting
+from autoaccel.cli import reporting
 from autoaccel.cli.options import FilledPath, SourcePath, output_options
 from autoaccel.cli.progress import Activity
 from autoaccel.cli.terminal import terminal
@@ -72,12 +72,8 @@ def doctor(
         rate = cache(partial(read_rate, known.place)) if known is not None and root is None else None
         tell("looking at the machine")
         rows = checks.rows(Host(place, known, rate, answers, Nvidia(program)))
-    done = True
-    if json_file != inputs.STDIN:
-        width = shutil.get_terminal_size((_WIDTH, 24)).columns
-        done = reporting.deliver(check_table.table(rows, width), "full", None, speaker)
-    if json_file is not None:
-        done = reporting.deliver_json(check_table.to_json(rows, script), json_file, speaker) and done
+    table = check_table.table(rows, shutil.get_terminal_size((_WIDTH, 24)).columns)
+    done = reporting.deliver_both(table, check_table.to_json(rows, script), json_file, speaker)
     speaker.say(check_table.summary(rows))
     if not done:
         return FAILED

@@ -11,11 +11,11 @@ import click
 from autoaccel.cli.terminal import Terminal, colour_diff
 from autoaccel.notebooks.cells import cells
 from autoaccel.reports import diff
+from autoaccel.sources import Source
 
 if TYPE_CHECKING:
     from autoaccel.edits import Finding
     from autoaccel.rewriting.engine import Analysis
-    from autoaccel.sources import Source
 
 HELP = (
     "y: apply this change; n: leave it; a: apply it and all that follow in this file; q: leave it and all that follow"

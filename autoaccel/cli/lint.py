@@ -27,13 +27,13 @@ from autoaccel.cli.options import (
 )
 from autoaccel.cli.progress import Progress
 from autoaccel.cli.terminal import Terminal
+from autoaccel.config import Configuration
 from autoaccel.config.settings import OUTPUT_FORMATS, TIERS
 from autoaccel.jobs import inspection
 from autoaccel.reports.formats import DEFAULT, WITH_CHANGES
 from autoaccel.reports.totals import in_order
 
 if TYPE_CHECKING:
-    from autoaccel.config import Configuration
     from autoaccel.jobs.cache import Cache
     from autoaccel.rewriting.record import Report
 

@@ -144,17 +144,7 @@ cache_options = together(
 
 
 _OVERRIDES = frozenset(
-    {
-        "select",
-        "ignore",
-        "extend_select",
-        "tier",
-        "set",
-        "exclude",
-        "extend_exclude",
-        "respect_gitignore",
-        "force_exclude",
-    }
+    "select ignore extend_select tier set exclude extend_exclude respect_gitignore force_exclude".split()
 )
 """What stands over the settings of configuration files."""
 

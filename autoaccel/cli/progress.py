@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 import time
-from types import TracebackType
 from typing import Self
 
 from autoaccel.cli.terminal import Terminal
@@ -27,9 +26,7 @@ class _Line:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._shown:
             self._write(_CLEAR)
 

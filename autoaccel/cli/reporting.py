@@ -94,6 +94,14 @@ def deliver_json(text: str, file: Path, speaker: Terminal) -> bool:
     return deliver(text, "json", None if file == STDIN else file, speaker)
 
 
+def deliver_both(text: str, json: str, file: Path | None, speaker: Terminal) -> bool:
+    """The report on stdout, unless JSON takes its place there, and JSON where `--json` wants it; false where that
+    cannot be written."""
+    if file != STDIN:
+        deliver(text, "full", None, speaker)
+    return file is None or deliver_json(json, file, speaker)
+
+
 def _write(path: Path, data: bytes) -> None:
     """Atomically where that can be: not what is no file, such as a pipe, nor what a stream of ours leads to, such as
     /dev/stdout, where others write, too. Raises `SourceError`."""

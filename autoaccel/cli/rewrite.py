@@ -28,6 +28,7 @@ from autoaccel.cli.options import (
 )
 from autoaccel.cli.progress import Progress
 from autoaccel.cli.terminal import Terminal, colour_diff
+from autoaccel.config import Configuration
 from autoaccel.jobs import conversion, inspection, undoing
 from autoaccel.jobs.conversion import Rewritten
 from autoaccel.jobs.undoing import FileChange
@@ -36,9 +37,7 @@ from autoaccel.reports import rewritten
 
 if TYPE_CHECKING:
     from autoaccel.analysis import Project
-    from autoaccel.config import Configuration
     from autoaccel.discovery import FoundFiles
-    from autoaccel.rewriting.engine import Result
 
 DONE, PENDING, FAILED = 0, 1, 2
 
@@ -50,10 +49,10 @@ class Mode:
     """What becomes of a result."""
 
     diff: bool
-    check: bool
-    interactive: bool
-    output: Path | None
-    vendor: bool
+    check: bool = False
+    interactive: bool = False
+    output: Path | None = None
+    vendor: bool = False
     verified: bool = False
 
     @property
@@ -413,17 +412,13 @@ def _summarise(done: Sequence[Rewritten], failures: int, run: Run, kept: undo.Ke
         run.terminal.say(line)
     if run.mode.output not in (None, STDIN) and done:
         run.terminal.say(f"Written to {run.mode.output}; the original is as it was.")
-    if not run.mode.previews and any(map(_needs_autoaccel, results)):
+    importing = [each for each in results if vendoring.IMPORT in each.after and vendoring.IMPORT not in each.before]
+    if importing and not run.mode.previews:
         run.terminal.say(
             "What was rewritten needs autoaccel where it runs, or `--vendor`, which puts its runtime beside it."
         )
     if kept is not None:
         run.terminal.say(kept.hint, always=True)
-
-
-def _needs_autoaccel(result: Result) -> bool:
-    """Whether a script imports the runtime that did not before."""
-    return vendoring.IMPORT in result.after and vendoring.IMPORT not in result.before
 
 
 def _status(done: Sequence[Rewritten], failures: int, mode: Mode) -> int:

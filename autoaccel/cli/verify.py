@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from autoaccel.cli import distribute, inputs, observed_scripts, reporting
+from autoaccel.cli import distribute, observed_scripts, reporting
 from autoaccel.cli.options import SourcePath, configuration_options, output_options, rule_options, settled
 from autoaccel.cli.progress import Activity
 from autoaccel.cli.terminal import Terminal
+from autoaccel.config import Configuration
 
 if TYPE_CHECKING:
-    from autoaccel.config import Configuration
     from autoaccel.jobs import conversion
     from autoaccel.measure.changes import Change, Changes, Rewrites
     from autoaccel.measure.observing.request import Request
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from autoaccel.measure.verifying.report import Verification
     from autoaccel.measure.verifying.trials import CannotVerifyError
     from autoaccel.measure.versions import TextOf
+
+Seen = TypeVar("Seen")
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
 _MOST_RANKS = 64
@@ -121,7 +123,8 @@ def verify(
         if json_file is not None:
             reporting.deliver_json(verification.failure_to_json(script, message), json_file, speaker)
         raise observed_scripts.gave_up(message, error.failure, verbose=speaker.verbose) from error
-    delivered = _deliver(report, json_file, speaker)
+    text = verification.text(report, quiet=speaker.quiet, verbose=speaker.verbose)
+    delivered = reporting.deliver_both(text, verification.to_json(report), json_file, speaker)
     if not delivered or report.says_nothing:
         return FAILED
     return SAME if report.same else DIFFERENT
@@ -264,33 +267,24 @@ class _Runs:
     def one(self, request: Request, environment: Mapping[str, str]) -> RunRecord:
         from autoaccel.measure import launching
 
-        record = launching.observe(
-            self._in_fresh_copy(request),
-            python=self.python,
-            environment=environment,
-            folder=self.copy.folder,
-            timeout=self.timeout,
-            on_steps=partial(self._show_step, request),
-        )
-        return self.copy.record(record)
+        return self.copy.record(self._in_fresh_copy(launching.observe, request, environment))
 
     def ranks(self, request: Request, environment: Mapping[str, str], count: int) -> tuple[RunRecord, ...]:
         from autoaccel.measure import launching
 
-        records = launching.observe_ranks(
-            self._in_fresh_copy(request),
-            count,
+        observe = partial(launching.observe_ranks, count=count)
+        return tuple(map(self.copy.record, self._in_fresh_copy(observe, request, environment)))
+
+    def _in_fresh_copy(self, observe: Callable[..., Seen], request: Request, environment: Mapping[str, str]) -> Seen:
+        self.copy.restore()
+        return observe(
+            self.copy.request(request),
             python=self.python,
             environment=environment,
             folder=self.copy.folder,
             timeout=self.timeout,
             on_steps=partial(self._show_step, request),
         )
-        return tuple(map(self.copy.record, records))
-
-    def _in_fresh_copy(self, request: Request) -> Request:
-        self.copy.restore()
-        return self.copy.request(request)
 
     def _show_step(self, request: Request, made: int) -> None:
         of = f" of {request.steps}" if request.steps else ""
@@ -304,16 +298,6 @@ def reason(error: CannotVerifyError, trial: observed_scripts.Trial) -> str:
     if error.failure is None:
         return f"{trial.request.script}: {error}"
     return failures.line(error.failure, script=trial.request.script, python=trial.python)
-
-
-def _deliver(report: Verification, json_file: Path | None, speaker: Terminal) -> bool:
-    """The report on stdout, unless JSON takes its place there; false where a file cannot be written."""
-    from autoaccel.reports import verification
-
-    if json_file != inputs.STDIN:
-        said = verification.text(report, quiet=speaker.quiet, verbose=speaker.verbose)
-        reporting.deliver(said, "full", None, speaker)
-    return json_file is None or reporting.deliver_json(verification.to_json(report), json_file, speaker)
 
 
 # -- for `rewrite --verified`
