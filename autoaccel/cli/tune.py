@@ -13,9 +13,9 @@ import click
 from autoaccel.cli import observed_scripts, reporting
 from autoaccel.cli.options import configuration_options, output_options, rule_options, settled
 from autoaccel.cli.terminal import Terminal
+from autoaccel.config import Configuration
 
 if TYPE_CHECKING:
-    from autoaccel.config import Configuration
     from autoaccel.measure.benching.report import BenchReport
     from autoaccel.measure.changes import Change, Changes, Rewrites
     from autoaccel.measure.tuning.deciding import RuleWorth, Tuning
@@ -93,14 +93,14 @@ def tune(
 def _try_batches(trial: observed_scripts.Trial, timeout: float, seconds: float, speaker: Terminal) -> int:
     """Show what larger batches bring. Raises `click.ClickException`."""
     from autoaccel.measure.tuning import batch_sizes
-    from autoaccel.reports import batch_table
+    from autoaccel.reports import tuning
 
     script = trial.request.script
     with observed_scripts.timing(trial, timeout, speaker) as (runs, tell):
         found = batch_sizes.sweep(trial.request, runs, seconds, tell)
     if not found.trials:
         raise observed_scripts.gave_up(f"{script}: {found.ending}", found.failure, verbose=speaker.verbose)
-    reporting.deliver(batch_table.table(script, found), "full", None, speaker)
+    reporting.deliver(tuning.batches(script, found), "full", None, speaker)
     return 0
 
 
@@ -127,10 +127,10 @@ def _tell(
     script: str, rules: Sequence[RuleWorth], tuning: Tuning | None, speaker: Terminal, *, to_stdout: bool
 ) -> None:
     from autoaccel.measure.tuning.deciding import speedup
-    from autoaccel.reports import tuning_table
+    from autoaccel.reports import tuning as tables
 
     gain = speedup(tuning.confirmed) if tuning and tuning.confirmed else None
-    text = tuning_table.table(script, rules, gain, _notes(tuning))
+    text = tables.table(script, rules, gain, _notes(tuning))
     if to_stdout:
         reporting.deliver(text, "full", None, speaker)
     else:
@@ -159,9 +159,10 @@ def _rewrite(
 
     kept = tuning.kept if tuning else ()
     outcomes = [verify.rewritten(path, trial.path, kept, reasons, changes) for path in changes.files]
-    mode = rewrite.Mode(diff, check=False, interactive=False, output=None, vendor=False, verified=True)
     base = rewrite.common_base([each.path for each in outcomes])
-    return rewrite.rewrite_files(outcomes, rewrite.Run(mode, configuration, speaker, None, base))
+    return rewrite.rewrite_files(
+        outcomes, rewrite.Run(rewrite.Mode(diff, verified=True), configuration, speaker, None, base)
+    )
 
 
 def _entry(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import click
 
@@ -11,11 +11,7 @@ from autoaccel.rewriting.record import Record, Report
 
 
 def render(reports: Sequence[Report], context: Context) -> str:
-    return "".join(line + "\n" for report in reports for line in _lines(report))
-
-
-def _lines(report: Report) -> Iterator[str]:
-    return (headline(report.path, each) for each in report.findings)
+    return "".join(headline(report.path, each) + "\n" for report in reports for each in report.findings)
 
 
 def headline(path: str, finding: Record, colour: str = "red") -> str:

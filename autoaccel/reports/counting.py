@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-_TIERS = ("exact", "equivalent", "numerics", "opt-in")
+TIERS = ("exact", "equivalent", "numerics", "opt-in")
 
 
 def counted(number: int, singular: str, plural: str | None = None) -> str:
@@ -21,5 +21,5 @@ def listed(names: Sequence[str], most: int = 3) -> str:
 def by_tier(tiers: Iterable[str]) -> str:
     """How exact things are: `3 exact, 1 numerics`."""
     numbers = Counter(tiers)
-    order = (*_TIERS, *sorted(numbers.keys() - set(_TIERS)))
+    order = (*TIERS, *sorted(numbers.keys() - set(TIERS)))
     return ", ".join(f"{numbers[tier]} {tier}" for tier in order if tier in numbers)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 from autoaccel.config.refusals import Refusal
+from autoaccel.reports.columns import aligned
 from autoaccel.rewriting.rule import Rule
 
 _CODE_HEADINGS = ("Before:", "After:")
@@ -46,8 +47,7 @@ def explanation_json(rule: Rule) -> str:
 def table_text(rules: Sequence[Rule]) -> str:
     """All rules, one per line, in columns."""
     rows = [(rule.code, rule.name, rule.tier.label, rule.summary) for rule in rules]
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
-    return "".join("  ".join((*map(str.ljust, row[:3], widths), row[3])) + "\n" for row in rows)
+    return "".join(f"{line}\n" for line in aligned(rows, "<<<<", "  "))
 
 
 def table_markdown(rules: Iterable[Rule], pages: str | None = None) -> str:

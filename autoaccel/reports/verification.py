@@ -9,7 +9,7 @@ import click
 from autoaccel import __version__
 from autoaccel.measure.verifying.report import Outcome, Verdict, Verification
 from autoaccel.reports.context import shown
-from autoaccel.reports.counting import counted, listed
+from autoaccel.reports.counting import TIERS, counted, listed
 from autoaccel.reports.json import dumped, plain
 
 _WORDS = {
@@ -19,7 +19,6 @@ _WORDS = {
     Verdict.NOT_VERIFIED: ("not verified", "yellow"),
 }
 _SAME = "bit for bit"
-_TIERS = ("exact", "equivalent", "numerics", "opt-in")
 
 
 def text(report: Verification, *, quiet: bool = False, verbose: bool = False) -> str:
@@ -102,11 +101,11 @@ def _rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str, str, Verdict,
     first = outcomes[0]
     groups = [[each] for each in outcomes] if first.verdict is Verdict.FAILED else [list(outcomes)]
     for group in groups:
-        tiers = ", ".join(tier for tier in _TIERS if any(each.tier == tier for each in group))
+        tiers = ", ".join(tier for tier in TIERS if any(each.tier == tier for each in group))
         reason = group[0].reason
         if first.verdict is Verdict.PASSED:
             # The weaker reasons are said; that some changes are exactly the same goes without saying then.
-            reasons = dict.fromkeys(each.reason for each in sorted(group, key=lambda each: -_TIERS.index(each.tier)))
+            reasons = dict.fromkeys(each.reason for each in sorted(group, key=lambda each: -TIERS.index(each.tier)))
             reason = "; ".join(each for each in reasons if each != _SAME) or _SAME
         if first.verdict in (Verdict.FAILED, Verdict.NOT_REACHED, Verdict.NOT_VERIFIED):
             reason = f"{shown(group[0].path)}:{group[0].line}: {shown(reason)}"

@@ -6,10 +6,10 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from autoaccel.measure.benching.report import BenchReport, Column, Interval
 from autoaccel.reports.benchmark.plotting import ChartRow, Line, line_chart, row_chart
 from autoaccel.reports.benchmark.quantities import (
     Unit,
@@ -33,9 +33,6 @@ from autoaccel.reports.benchmark.summary import (
     paying_off,
     verdict,
 )
-
-if TYPE_CHECKING:
-    from autoaccel.measure.benching.report import BenchReport, Column, Interval
 
 _FAR, _WIDE = 8.0, 50.0  # from smallest to largest step time and loss: from there an axis is logarithmic
 _NEAR = 1.5  # times the 95th percentile: what is not far out

@@ -6,15 +6,12 @@ import math
 import re
 from functools import cache
 from pathlib import PurePath
-from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from autoaccel import HOME, __version__
+from autoaccel.measure.benching.report import BenchReport
 from autoaccel.reports.benchmark import charts, quantities, summary
-
-if TYPE_CHECKING:
-    from autoaccel.measure.benching.report import BenchReport
 
 # HTML has no place for these, escaped or not: control characters and lone surrogates (file names that are no text).
 _UNSPEAKABLE = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]")

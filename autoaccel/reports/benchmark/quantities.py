@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from autoaccel.measure.benching.report import Interval
+from autoaccel.measure.benching.report import Interval
 
 MISSING = "–"
 MINUS = "−"

@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
+from autoaccel.measure.benching.report import BenchReport, Column, Contribution, Interval
 from autoaccel.reports.benchmark.quantities import (
     MISSING,
     TIMES,
@@ -23,9 +23,6 @@ from autoaccel.reports.benchmark.quantities import (
     steps,
     throughput,
 )
-
-if TYPE_CHECKING:
-    from autoaccel.measure.benching.report import BenchReport, Column, Contribution, Interval
 
 ORIGINAL, AGAIN, REWRITTEN = "original", "again", "rewritten"
 

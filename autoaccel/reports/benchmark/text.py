@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
+from autoaccel.measure.benching.report import BenchReport
 from autoaccel.reports.benchmark.quantities import percent
 from autoaccel.reports.benchmark.summary import (
     AGAIN,
@@ -20,11 +20,9 @@ from autoaccel.reports.benchmark.summary import (
     paying_off,
     verdict,
 )
+from autoaccel.reports.columns import aligned
 from autoaccel.reports.context import shown
 from autoaccel.reports.json import dumped, plain
-
-if TYPE_CHECKING:
-    from autoaccel.measure.benching.report import BenchReport
 
 Rows = Sequence[Sequence[str]]
 """Cells of a grid, its head first."""
@@ -90,11 +88,8 @@ def _filled(text: str, indent: str = "") -> str:
 
 
 def _grid(rows: Rows) -> str:
-    """Columns side by side: the first flush left, the others, numbers, flush right."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for row in rows:
-        cells = [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        line = "   ".join([row[0].ljust(widths[0]), *cells]).rstrip()
-        lines.append(click.style(line, dim=row is rows[0] or row[0] == AGAIN, bold=row[0] == REWRITTEN))
+    lines = [
+        click.style(line, dim=row is rows[0] or row[0] == AGAIN, bold=row[0] == REWRITTEN)
+        for row, line in zip(rows, aligned(rows, "<" + ">" * (len(rows[0]) - 1)), strict=True)
+    ]
     return "\n".join(lines) + "\n"
