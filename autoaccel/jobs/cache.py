@@ -190,11 +190,12 @@ class Cache:
                 write(self._index, self._aside)
 
     def _store(self) -> None:
-        kept = _Kept({name for name in self._digests if name in self._paths}, self._full)
+        here = {name for name in self._digests if name in self._paths}
+        is_there = functools.cache(lambda name: os.path.exists(self._full(name)))
         others = [choice for choice in dict.fromkeys((*self._answers, *self._silent)) if choice not in self._used]
         choices = (*others[-_MOST_CHOICES:], *self._used)
-        answers = {choice: kept.among(self._answers.get(choice, {})) for choice in choices}
-        silent = {choice: kept.among(self._silent.get(choice, {})) for choice in choices}
+        answers = {choice: _kept(self._answers.get(choice, {}), here, is_there) for choice in choices}
+        silent = {choice: _kept(self._silent.get(choice, {}), here, is_there) for choice in choices}
         used = sorted({number for group in answers.values() for answer in group.values() for number in answer[2]})
         renumbered = {number: index for index, number in enumerate(used)}
         tree = self._note_state() if any(self._facts[number][0] == "asked" for number in used) else ""
@@ -337,25 +338,13 @@ class Cache:
         return bool(self._current[key])
 
 
-class _Kept:
+def _kept(group: dict[str, Any], here: set[str], is_there: Callable[[str], bool]) -> dict[str, Any]:
     """Answers for files of this run, and for others that are still there."""
-
-    def __init__(self, here: set[str], full: Callable[[str], str]) -> None:
-        self._here = here
-        self._full = full
-        self._there: dict[str, bool] = {}
-
-    def among(self, group: dict[str, Any]) -> dict[str, Any]:
-        kept = {name: value for name, value in group.items() if name in self._here or self._is_there(name)}
-        if len(kept) > _MOST_FILES:
-            first = sorted(kept, key=lambda name: name not in self._here)[:_MOST_FILES]
-            kept = {name: kept[name] for name in first}
-        return kept
-
-    def _is_there(self, name: str) -> bool:
-        if name not in self._there:
-            self._there[name] = os.path.exists(self._full(name))
-        return self._there[name]
+    kept = {name: value for name, value in group.items() if name in here or is_there(name)}
+    if len(kept) > _MOST_FILES:
+        first = sorted(kept, key=lambda name: name not in here)[:_MOST_FILES]
+        kept = {name: kept[name] for name in first}
+    return kept
 
 
 def _bytes(path: str) -> bytes | None:

@@ -38,7 +38,7 @@ class Inspected:
     path: Path
     report: Report
     content: str = ""
-    """A digest of the bytes that were analysed; empty where there were none, or nobody remembers them."""
+    """A digest of the bytes that were analysed; empty where there were none."""
     consulted: Consulted | None = None
 
 
@@ -60,7 +60,13 @@ def inspect(
     """
     reports: dict[Path, Report] = {}
     concerned = []
-    shared = functools.cache(lambda: _shared_files(files, cache))
+
+    @functools.cache
+    def shared() -> Files:
+        from autoaccel.analysis.files import Files
+
+        return Files(files, known=None if cache is None else cache.summary)
+
     if cache is not None:
         cache.attach(shared)
     for path in files:
@@ -80,7 +86,7 @@ def inspect(
         concerned = [path for path in concerned if path not in reports]
     progress(len(reports))
     try:
-        for each in _analysed(concerned, shared, configuration, changes=changes, jobs=jobs, digests=cache is not None):
+        for each in _analysed(concerned, shared, configuration, changes=changes, jobs=jobs):
             reports[each.path] = each.report
             if cache is not None and each.consulted is not None:
                 cache.remember(
@@ -146,7 +152,6 @@ def _analysed(
     *,
     changes: bool,
     jobs: int | None,
-    digests: bool,
 ) -> Iterator[Inspected]:
     if not concerned:
         return
@@ -154,15 +159,9 @@ def _analysed(
 
     jobs = jobs or worthwhile_jobs(len(concerned))
     items = [[(path, configuration.choice_for(path)) for path in shard] for shard in shards(concerned)]
-    prepare = partial(_inspector, prepared(shared(), jobs), changes, digests)
+    prepare = partial(_inspector, prepared(shared(), jobs), changes)
     for _, results in pool.run(items, prepare, _lost, jobs=jobs):
         yield from results
-
-
-def _shared_files(files: Sequence[Path], cache: Cache | None) -> Files:
-    from autoaccel.analysis.files import Files
-
-    return Files(files) if cache is None else Files(files, known=cache.summary)
 
 
 def prepared(shared: Files, jobs: int) -> Files:
@@ -190,11 +189,11 @@ def worthwhile_jobs(files: int) -> int:
     return max(1, min(pool.usable_cpus(), files // _ENOUGH))
 
 
-def _inspector(files: Files, changes: bool, digests: bool) -> Callable[[tuple[Path, Choice]], Inspected]:
+def _inspector(files: Files, changes: bool) -> Callable[[tuple[Path, Choice]], Inspected]:
     """Made once in each process: all analyses share what is read and parsed."""
     from autoaccel.config.selection import rules_of
 
-    return partial(_inspect_file, files=files, rules_of=functools.cache(rules_of), changes=changes, digests=digests)
+    return partial(_inspect_file, files=files, rules_of=functools.cache(rules_of), changes=changes)
 
 
 def _lost(item: tuple[Path, Choice]) -> Inspected:
@@ -208,10 +207,10 @@ def _inspect_file(
     files: Files,
     rules_of: Callable[[Choice], Sequence[Rule]],
     changes: bool,
-    digests: bool,
 ) -> Inspected:
     from autoaccel.analysis import Project
     from autoaccel.config.selection import tier_of
+    from autoaccel.jobs.cache_files import digest
 
     path, choice = item
     try:
@@ -220,10 +219,6 @@ def _inspect_file(
         return Inspected(path, Report(str(path), failures=(Failure(str(error), code="unreadable"),)))
     project = Project(files)
     report = inspect_data(data, path, rules_of(choice), tier_of(choice), project, changes=changes)
-    if not digests:
-        return Inspected(path, report)
-    from autoaccel.jobs.cache_files import digest
-
     return Inspected(path, report, digest(data), project.consulted)
 
 

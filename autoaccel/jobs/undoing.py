@@ -23,6 +23,7 @@ from pathlib import Path
 
 from autoaccel import sources
 from autoaccel.jobs.merging import Conflict, merge
+from autoaccel.notebooks.documents import bound_names
 
 _KEPT = 100
 _HEAD = b"autoaccel undo 1 "
@@ -169,19 +170,9 @@ def _unbound(text: bytes) -> dict[str, int]:
     read: dict[str, int] = {}
     bound = {*vars(builtins)}
     for node in ast.walk(ast.parse(text)):
-        match node:
-            case ast.Name(id=name, ctx=ast.Load()):
-                read.setdefault(name, node.lineno)
-            case ast.Name(id=name) | ast.arg(arg=name):
-                bound.add(name)
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                bound.add(name)
-            case ast.alias():
-                bound.add(node.asname or node.name.partition(".")[0])
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                bound.add(name)
-            case ast.MatchMapping(rest=str(name)):
-                bound.add(name)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            read.setdefault(node.id, node.lineno)
+        bound.update(bound_names(node))
     return {name: line for name, line in read.items() if name not in bound}
 
 

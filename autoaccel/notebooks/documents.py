@@ -332,13 +332,13 @@ def _shown(program: str) -> tuple[int, int] | None:
 def _out_of_order(cells: Sequence[CodeCell]) -> tuple[int, str, int] | None:
     """A cell that reads a name which only cells below bind, the name, and the first of these."""
     trees = [ast.parse(each.program) for each in cells]
-    bound = [{name for node in _at_once(tree) for name in _bound(node)} for tree in trees]
+    bound = [{name for node in _at_once(tree) for name in bound_names(node)} for tree in trees]
     known = set(dir(builtins))
     for index, tree in enumerate(trees):
         nodes = list(ast.walk(tree))
         if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in nodes):
             return None  # whose names are not known
-        known.update(name for node in nodes for name in _bound(node))
+        known.update(name for node in nodes for name in bound_names(node))
         reads = {node.id for node in _at_once(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
         for name in sorted(reads - known) if not cells[index].opaque else ():
             later = next((cells[at].number for at in range(index + 1, len(cells)) if name in bound[at]), None)
@@ -347,7 +347,8 @@ def _out_of_order(cells: Sequence[CodeCell]) -> tuple[int, str, int] | None:
     return None
 
 
-def _bound(node: ast.AST) -> list[str]:
+def bound_names(node: ast.AST) -> list[str]:
+    """The names that a node binds by itself."""
     match node:
         case ast.Name(id=name, ctx=ast.Store()) | ast.ExceptHandler(name=str(name)) | ast.arg(arg=name):
             return [name]
