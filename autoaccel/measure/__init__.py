@@ -2,9 +2,8 @@
 
 Running a script as its users would, from rewritten texts:
     program         as `python script.py` and `python -m module`
-    importing       the import hook
+    importing       the import hook, here and in processes that the script starts
     rewriter        which files are the project's
-    spawning        the same in processes that the script starts
     positions       line numbers of the original
 
 Observed runs, in processes of their own:

@@ -5,6 +5,7 @@ The same hook is set up in processes that the script starts through `multiproces
 
 from __future__ import annotations
 
+import multiprocessing.spawn
 import runpy
 from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
@@ -12,7 +13,6 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from autoaccel.measure import spawning
 from autoaccel.measure.observing.hooks import replacing
 from autoaccel.measure.positions import compile_as_original
 from autoaccel.measure.rewriter import Rewriter
@@ -39,7 +39,7 @@ def install(rewriter: Rewriter) -> None:
         code = rewritten_code(path, rewriter) if is_plain and rewriter.concerns(Path(path)) else None
         return code or plain(loader, fullname)
 
-    spawning.call_in_new_processes("autoaccel", _install_in_child, rewriter)
+    call_in_new_processes("autoaccel", _install_in_child, rewriter)
 
 
 def _install_in_child(rewriter: Rewriter) -> None:
@@ -54,3 +54,30 @@ def _install_in_child(rewriter: Rewriter) -> None:
         if code is None:
             return found
         return (code, *found[1:]) if isinstance(found, tuple) else code
+
+
+# -- functions that are called at the start of every process that a script starts through `multiprocessing`
+
+
+class _Call:
+    """Calls a function where it is unpickled: in the new process, before the main module is imported there."""
+
+    def __init__(self, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        self._function, self._arguments = function, arguments
+
+    def __reduce__(self) -> tuple[Callable[..., None], tuple[Any, ...]]:
+        return self._function, self._arguments
+
+
+def call_in_new_processes(key: str, function: Callable[..., None], *arguments: Any) -> None:
+    """Have a function called in processes that do not begin as copies of this one.
+
+    Args:
+        key: Anything that nobody else uses: the new process unpickles the entry of that name and otherwise ignores it.
+        function: Of a module that can be imported there.
+        arguments: What it is called with; they are pickled.
+    """
+
+    @replacing(multiprocessing.spawn, "get_preparation_data")
+    def prepared(prepare: Callable[..., dict[str, Any]], name: str) -> dict[str, Any]:
+        return {key: _Call(function, arguments), **prepare(name)}

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO
 
 from autoaccel.measure import failures, scratch, watchdog, watchdog_client
@@ -40,7 +39,10 @@ _numbers = itertools.count(1)
 
 
 class Started:
-    """One observed process and everything that it starts."""
+    """One observed process and everything that it starts: a context manager, or to be ended by `kill`.
+
+    `environment` is put on top of this process's own.
+    """
 
     def __init__(self, request: Request, *, python: str, environment: Mapping[str, str], folder: Path) -> None:
         self._watchdog = watchdog_client.watchdog_of_this_process()
@@ -62,7 +64,7 @@ class Started:
         exchange = self.exchange
         exchange.request.write_text(request.to_json(), encoding="utf-8")
         program = _importable(exchange.folder / "imports") / _CHILD
-        command = [python, str(program), str(exchange.request), str(exchange.result)]
+        command = [python, str(program), str(exchange.folder)]
         pipes: list[int] = []
         if request.mode == "turns":
             for_commands, self.commands = os.pipe()
@@ -94,9 +96,7 @@ class Started:
     def __enter__(self) -> Started:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.kill()
 
     def poll(self) -> int | None:
@@ -208,11 +208,6 @@ class Started:
             watchdog.signal_all(number, (), watchdog.processes_of(self._run))
 
 
-start = Started
-"""A run that the caller attends to: `environment` is put on top of this process's own. To be used as a context manager,
-or to be ended by `kill`."""
-
-
 def observe(
     request: Request,
     *,
@@ -226,7 +221,7 @@ def observe(
 
     `timeout` is how many seconds may go by without a step; None waits for ever.
     """
-    with start(request, python=python, environment=environment, folder=folder) as run:
+    with Started(request, python=python, environment=environment, folder=folder) as run:
         hangs = _follow(run, timeout, on_steps)
         if hangs:
             run.ask_where()
@@ -252,7 +247,7 @@ def observe_ranks(
         port = free_port()
         runs = [
             stack.enter_context(
-                start(
+                Started(
                     replace(request, rank=rank, ranks=count, meeting=str(meeting)),
                     python=python,
                     environment={**environment, **rank_environment(rank, count, port)},

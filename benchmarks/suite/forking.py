@@ -94,7 +94,7 @@ class Server:
         self.ready = float(json.loads(answer)["ready"])
 
     def start(self, request: Request, *, python: str, environment: Mapping[str, str], folder: Path) -> Forked:
-        """As `launching.start`."""
+        """As `launching.Started`."""
         return Forked(self, request, python=python, environment=environment, folder=folder)
 
     def fork(self, message: Mapping[str, object], pipes: list[int]) -> int:

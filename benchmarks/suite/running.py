@@ -162,7 +162,7 @@ class _Suite:
         return found
 
     def _opener(self, seed: int) -> measuring.Open:
-        start = self.servers[seed % len(self.servers)].start if self.servers else launching.start
+        start = self.servers[seed % len(self.servers)].start if self.servers else launching.Started
 
         @contextmanager
         def opened(candidate: Candidate) -> Iterator[measuring.Contender]:

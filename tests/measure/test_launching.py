@@ -29,19 +29,19 @@ linux = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="look
 
 # What the real one does with the exchange, around a script that may use all of it.
 CHILD = """
-import faulthandler, os, signal, sys
-sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[1]))
-from autoaccel.measure.observing.exchange import Beat, Exchange
+import faulthandler, os, pathlib, signal, sys
+sys.path[0] = os.path.abspath(sys.argv[1])
+from autoaccel.measure.observing.exchange import Beat, Exchange, write_whole
 from autoaccel.measure.observing.run_record import RunRecord
 from autoaccel.measure.observing.request import Request
 faulthandler.register(signal.SIGUSR2, all_threads=False)
-exchange = Exchange.of(sys.argv[2])
+exchange = Exchange(pathlib.Path(sys.argv[1]))
 request = Request.from_json(exchange.request.read_text())
 beat = Beat(exchange)
 record = {"ending": "finished"}
 with open(request.script) as file:
     exec(compile(file.read(), os.path.abspath(request.script), "exec"))
-exchange.write_result(RunRecord(**record).to_json())
+write_whole(exchange.result, RunRecord(**record).to_json())
 """
 
 Observe = Callable[..., RunRecord]
@@ -313,10 +313,10 @@ except KeyboardInterrupt:
 """
 OBSERVES = "launching.observe(request, python=sys.executable, environment={}, folder=Path.cwd())"
 PAUSES = """
-    first = launching.start(request, python=sys.executable, environment={}, folder=Path.cwd())
+    first = launching.Started(request, python=sys.executable, environment={}, folder=Path.cwd())
     while not Path("left.txt").exists(): pass
     first.pause()
-    second = launching.start(request, python=sys.executable, environment={}, folder=Path.cwd())
+    second = launching.Started(request, python=sys.executable, environment={}, folder=Path.cwd())
     Path("paused").touch()
     second.wait(60)
 """
@@ -370,7 +370,7 @@ def test_nothing_outlives_a_killed_tool(folder: Path, act: str, number: int) -> 
 
 TURNS = """
 import json
-commands, events = open(int(sys.argv[3])), open(int(sys.argv[4]), "w")
+commands, events = open(int(sys.argv[2])), open(int(sys.argv[3]), "w")
 for line in commands:
     events.write(line.upper())
     events.flush()
@@ -378,7 +378,7 @@ for line in commands:
 
 
 def start(folder: Path, text: str, name: str = "train.py") -> launching.Started:
-    return launching.start(request(folder, text, "turns", name), python=sys.executable, environment={}, folder=folder)
+    return launching.Started(request(folder, text, "turns", name), python=sys.executable, environment={}, folder=folder)
 
 
 def test_a_run_that_is_attended_to(folder: Path) -> None:

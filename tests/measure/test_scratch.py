@@ -16,18 +16,18 @@ from autoaccel.measure.observing.run_record import FAILED, FINISHED, RunFailure,
 
 # Runs the script under guard alone.
 CHILD = """
-import os, sys
+import os, pathlib, sys
 from autoaccel.measure.observing import guarding
-from autoaccel.measure.observing.exchange import Exchange
+from autoaccel.measure.observing.exchange import Exchange, write_whole
 from autoaccel.measure.observing.run_record import RunRecord
 from autoaccel.measure.observing.request import Request
-exchange = Exchange.of(sys.argv[2])
+exchange = Exchange(pathlib.Path(sys.argv[1]))
 request = Request.from_json(exchange.request.read_text())
 printed = []
 
 def end(failure=None):
     ending = "failed" if failure else "finished"
-    exchange.write_result(RunRecord(ending, failure, printed=tuple(map(str, printed))).to_json())
+    write_whole(exchange.result, RunRecord(ending, failure, printed=tuple(map(str, printed))).to_json())
     os._exit(0)
 
 guarding.install(request, exchange, end)

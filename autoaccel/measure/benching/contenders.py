@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from autoaccel.measure import launching, scratch
@@ -47,7 +46,7 @@ class Processes:
     def contender(self, name: str, request: Request) -> Iterator[Observed]:
         """A run that takes turns, not yet started; at the end nothing of it is left."""
         with scratch.copy(self.folder, Path(request.root)) as copy:
-            start = partial(launching.start, python=self.python, environment={}, folder=copy.folder)
+            start = partial(launching.Started, python=self.python, environment={}, folder=copy.folder)
             with Observed(name, copy.request(request), start, timeout=self.timeout, told=copy.told) as run:
                 yield run
 
@@ -76,9 +75,7 @@ class Observed:
     def __enter__(self) -> Observed:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._run is not None:
             self._run.kill()
 

@@ -1,4 +1,5 @@
-"""`__main__.py REQUEST RESULT [COMMANDS EVENTS]`: one observed run; the numbers are file descriptors for `turns`."""
+"""`__main__.py FOLDER [COMMANDS EVENTS]`: one observed run, with the folder of its exchange; the numbers are file
+descriptors for `turns`."""
 
 from __future__ import annotations
 

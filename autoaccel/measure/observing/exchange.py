@@ -25,15 +25,6 @@ class Exchange:
         self.stdout = folder / "stdout"
         self.stderr = folder / "stderr"
 
-    @classmethod
-    def of(cls, result: str) -> Exchange:
-        """The exchange that a result belongs to."""
-        return cls(Path(result).parent)
-
-    def write_result(self, text: str) -> None:
-        """The result, whole or not at all."""
-        write_whole(self.result, text)
-
     def count(self) -> int:
         """How many steps were made so far."""
         try:

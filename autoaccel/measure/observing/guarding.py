@@ -25,7 +25,7 @@ from functools import partial
 from types import FrameType
 from typing import Any, NoReturn
 
-from autoaccel.measure import spawning
+from autoaccel.measure import importing
 from autoaccel.measure.observing import writers
 from autoaccel.measure.observing.exchange import CREATED, DOWNLOADED, Exchange, write_whole
 from autoaccel.measure.observing.request import Request
@@ -304,7 +304,7 @@ def _install(terms: Terms, stop: Callable[[RunFailure], NoReturn] | None) -> Non
     _guards.append(guard)
     sys.addaudithook(guard.hook)
     writers.watch_imports(guard.open, guard.connected)
-    spawning.call_in_new_processes("autoaccel guard", _install, terms, None)
+    importing.call_in_new_processes("autoaccel guard", _install, terms, None)
 
 
 # -- where a file is, and whether it is the user's

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from autoaccel.measure.observing.exchange import Exchange
+from autoaccel.measure.observing.exchange import Exchange, write_whole
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import FAILED, RunFailure, RunRecord
 
@@ -99,10 +99,6 @@ class Observation:
         """Note something that no good rewrite does."""
         self.marks[phrase] += 1
 
-    def stop(self, failure: RunFailure) -> NoReturn:
-        """End the run because it must not go on."""
-        self.end(FAILED, failure)
-
     def end(self, ending: str, failure: RunFailure | None = None) -> NoReturn:
         """Write the record and end the process; who waits for it ends what it started."""
         if self.here:
@@ -122,7 +118,7 @@ class Observation:
         except BaseException as error:
             message = f"the record could not be written: {type(error).__name__}: {error}"
             text = RunRecord(FAILED, RunFailure("died", message, traceback=traceback.format_exc())).to_json()
-        self.exchange.write_result(text)
+        write_whole(self.exchange.result, text)
 
     def record(self, ending: str, failure: RunFailure | None = None) -> RunRecord:
         """What was seen up to now."""
@@ -158,8 +154,7 @@ def flush() -> None:
 def _undisturbed() -> None:
     """From here on nothing of the script shall run: no signal handler, and no limit that it may have come close to."""
     sys.setrecursionlimit(sys.getrecursionlimit() + 1000)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     if threading.current_thread() is threading.main_thread():
         # loaders raise when a worker dies, and what the main thread blocks reaches it through another thread
         for number in signal.valid_signals():

@@ -27,12 +27,12 @@ from autoaccel.measure.observing.run_record import FAILED, FINISHED, RunFailure
 from autoaccel.measure.rewriter import Rewriter
 
 
-def start(request_file: str, result_file: str, *pipes: str, began: float) -> None:
-    """Run what a request asks for; the process ends with it."""
-    if hasattr(faulthandler, "register"):
-        faulthandler.register(signal.SIGUSR2, all_threads=False)  # where a script hangs, for the one who started it
-    request = Request.from_json(Path(request_file).read_text(encoding="utf-8"))
-    observation = Observation(request, Exchange.of(os.path.abspath(result_file)), began - age_before(began))
+def start(folder: str, *pipes: str, began: float) -> None:
+    """Run what the request in a folder asks for; the process ends with it."""
+    faulthandler.register(signal.SIGUSR2, all_threads=False)  # where a script hangs, for the one who started it
+    exchange = Exchange(Path(os.path.abspath(folder)))
+    request = Request.from_json(exchange.request.read_text(encoding="utf-8"))
+    observation = Observation(request, exchange, began - age_before(began))
     begin(observation, tuple(map(int, pipes)))
 
 
@@ -91,7 +91,7 @@ def install(
     if request.protected:
         from autoaccel.measure.observing import guarding
 
-        guarding.install(request, observation.exchange, observation.stop)
+        guarding.install(request, observation.exchange, functools.partial(observation.end, FAILED))
     from autoaccel.measure.observing.output import Printing
 
     add(observation, Printing())

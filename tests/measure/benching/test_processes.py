@@ -100,7 +100,7 @@ def test_nothing_is_left(report: Any, folder: Path) -> None:
 def contender(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Observed:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     request = Request("train.py", ("--fail-at", "1"), root=str(folder))
-    start = partial(launching.start, python=sys.executable, environment={}, folder=folder)
+    start = partial(launching.Started, python=sys.executable, environment={}, folder=folder)
     return Observed("original", request, start, timeout=60)
 
 

@@ -22,16 +22,16 @@ from autoaccel.measure.observing.run_record import RunFailure
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 CHILD = """
-import dataclasses, json, os, sys
+import dataclasses, json, os, pathlib, sys
 sys.path[0] = {repository!r}
 from autoaccel.measure.observing import guarding
-from autoaccel.measure.observing.exchange import Exchange
+from autoaccel.measure.observing.exchange import Exchange, write_whole
 from autoaccel.measure.observing.request import Request
-exchange = Exchange.of(sys.argv[1])
+exchange = Exchange(pathlib.Path(sys.argv[1]).parent)
 
 def stop(failure):
     os.write(1, b"stopped\\n")
-    exchange.write_result(json.dumps(dataclasses.asdict(failure)))
+    write_whole(exchange.result, json.dumps(dataclasses.asdict(failure)))
     os._exit(1)
 
 guarding.install(Request.from_json(exchange.request.read_text()), exchange, stop)
