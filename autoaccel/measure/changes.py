@@ -10,24 +10,21 @@ import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autoaccel import sources
 from autoaccel.analysis import Project
 from autoaccel.analysis.files import Files
+from autoaccel.config import Configuration
 from autoaccel.dataflow.syntax_index import split_lines
 from autoaccel.edits import AddDecorator, AddImport, Edit, Finding, Tier, WrapStatements
 from autoaccel.measure.positions import LineOrigin, trace_lines
 from autoaccel.rewriting import engine
+from autoaccel.rewriting.engine import Analysis
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import anchors
 from autoaccel.rewriting.record import Record
 from autoaccel.rewriting.recording import record, records
-
-if TYPE_CHECKING:
-    from autoaccel.config import Configuration
-    from autoaccel.rewriting.engine import Analysis
-    from autoaccel.rewriting.rule import Rule
+from autoaccel.rewriting.rule import Rule
 
 Lines = tuple[int, int]
 """First and last."""
@@ -176,21 +173,13 @@ class Rewrites(Changes):
         return self.carried_on[key]
 
     def needs(self, change: Change) -> tuple[Change, ...]:
-        if isinstance(change, LaterRewrite):
-            return ()
         wanted: set[Finding] = set()
-        pending = [*finding(change).needs]
+        pending = [*change.finding.needs] if isinstance(change, RuleChange) else []
         while pending:
             need = pending.pop()
             wanted.add(need)
             pending.extend(need.needs)
         return tuple(each for each in self.all if isinstance(each, RuleChange) and each.finding in wanted)
-
-
-def finding(change: Change) -> Finding:
-    """Of a change that a rule wants."""
-    assert isinstance(change, RuleChange)
-    return change.finding
 
 
 def find(

@@ -10,19 +10,17 @@ import dataclasses
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from autoaccel.analysis import Script
+from autoaccel.config import Configuration
 from autoaccel.edits import AddImport, Code, Edit, Finding, Replace, Skipped, WrapStatements
 from autoaccel.measure import changes
 from autoaccel.measure.changes import Change, Changes, Rewrites
 from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.engine import Analysis
 from autoaccel.rewriting.plan import anchors
-
-if TYPE_CHECKING:
-    from autoaccel.analysis import Script
-    from autoaccel.config import Configuration
-    from autoaccel.rewriting.rule import Rule
+from autoaccel.rewriting.rule import Rule
 
 UNDONE: Final = {
     "device": "{0}",
@@ -108,11 +106,8 @@ def _parts(finding: Finding, analysis: Analysis) -> Iterator[Finding]:
     imports = tuple(edit for edit in finding.edits if isinstance(edit, AddImport))
     edits = [edit for edit in finding.edits if not isinstance(edit, AddImport)]
     for edit in edits:
-        yield dataclasses.replace(finding, node=_node(edit), message=_told(edit, analysis), edits=(edit, *imports))
-
-
-def _node(edit: Edit) -> ast.AST:
-    return edit.first if isinstance(edit, WrapStatements) else next(iter(anchors(edit)))
+        node = edit.first if isinstance(edit, WrapStatements) else next(iter(anchors(edit)))
+        yield dataclasses.replace(finding, node=node, message=_told(edit, analysis), edits=(edit, *imports))
 
 
 def _told(edit: Edit, analysis: Analysis) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import secrets
 import subprocess
@@ -32,13 +33,9 @@ class Watchdog:
             self._process.stdin.flush()
 
 
-_watchdogs: list[Watchdog] = []
-
-
+@functools.cache
 def watchdog_of_this_process() -> Watchdog:
-    if not _watchdogs:
-        _watchdogs.append(Watchdog())
-    return _watchdogs[0]
+    return Watchdog()
 
 
 def remember(folder: Path) -> None:

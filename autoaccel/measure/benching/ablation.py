@@ -64,7 +64,7 @@ def contributions(changes: Changes, measured: Mapping[frozenset[Change], Interva
         )
         for each in rules(changes)
     ]
-    return tuple(sorted(found, key=_worth, reverse=True))
+    return tuple(sorted(found, key=lambda each: each.alone.median if each.alone else 0.0, reverse=True))
 
 
 def groups(candidates: Sequence[Subset], room: int) -> list[list[Subset]]:
@@ -85,7 +85,3 @@ def _named(found: Sequence[AblatedRule]) -> Iterator[tuple[str, tuple[Change, ..
         yield f"only {each.code}", each.alone
     for each in found:
         yield f"without {each.code}", each.without
-
-
-def _worth(contribution: Contribution) -> float:
-    return contribution.alone.median if contribution.alone else 0.0

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 from pathlib import Path
 
 from autoaccel import __version__
+from autoaccel.measure.checkup.host import Host
+from autoaccel.measure.checkup.readings import NotReadableError
 from autoaccel.measure.observing.run_record import RunRecord
 
 
@@ -42,8 +45,6 @@ def load() -> float | None:
 
 def free_memory() -> int:
     """Bytes that new processes can have; 0 where it is not known."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), 0)
+    with contextlib.suppress(NotReadableError):
+        return int(Host().amount("/proc/meminfo", "MemAvailable"))
+    return 0

@@ -7,7 +7,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -21,7 +21,6 @@ from autoaccel.measure.benching.rounds import Contender, Rounds, Series, take_tu
 from autoaccel.measure.changes import Change, Changes
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import FAILED, RunFailure, RunRecord
-from autoaccel.measure.observing.turns import Turn
 from autoaccel.rewriting.rule import Rule
 
 ORIGINAL, AGAIN, REWRITTEN = "original", "again", "rewritten"
@@ -55,22 +54,12 @@ class Task:
     ablate: bool = False
 
 
-class BenchRun(Contender, Protocol):
-    """A contender in earnest."""
-
-    def run(self, steps: int, *, busy: bool = False) -> Turn:
-        """With `busy` the turn says how busy the device was; it is slower then."""
-
-    def end(self) -> RunRecord | None:
-        """End the script, and return what was seen of it; None where it left nothing."""
-
-
 class Runs(Protocol):
     """Starts runs of the script."""
 
     def observe(self, request: Request) -> RunRecord: ...
 
-    def contender(self, name: str, request: Request) -> AbstractContextManager[BenchRun]: ...
+    def contender(self, name: str, request: Request) -> AbstractContextManager[Contender]: ...
 
 
 Tell = Callable[[str, float | None], None]
@@ -84,20 +73,17 @@ def bench(
     return _Bench(task, runs, find, rules, tell).run()
 
 
+@dataclass(slots=True)
 class _Bench:
-    def __init__(
-        self,
-        task: Task,
-        runs: Runs,
-        find: Callable[[Iterable[Path]], Changes],
-        rules: Collection[Rule],
-        tell: Tell,
-    ) -> None:
-        self.task, self.runs, self.find, self.rules, self.tell = task, runs, find, rules, tell
-        self.changes = Changes()
-        self.notes: list[str] = []
-        self.noise = 1.0
-        self.stage = ""
+    task: Task
+    runs: Runs
+    find: Callable[[Iterable[Path]], Changes]
+    rules: Collection[Rule]
+    tell: Tell
+    changes: Changes = field(default_factory=Changes)
+    notes: list[str] = field(default_factory=list)
+    noise: float = 1.0
+    stage: str = ""
 
     def run(self) -> BenchReport:
         self.notes += notes.on_machine(load(), os.cpu_count() or 1)

@@ -33,8 +33,12 @@ class Contender(Protocol):
     def start(self) -> Turn:
         """Run up to the end of the first step."""
 
-    def run(self, steps: int) -> Turn:
-        """Run so many steps more, or to the end of the script."""
+    def run(self, steps: int, *, busy: bool = False) -> Turn:
+        """Run so many steps more, or to the end of the script. With `busy` the turn says how busy the device was; it is
+        slower then."""
+
+    def end(self) -> RunRecord | None:
+        """End the script, and return what was seen of it; None where it left nothing."""
 
 
 @dataclass(slots=True)
@@ -104,20 +108,18 @@ def take_turns(
     return Rounds(tuple(pace.series), warm_up, pace.block)
 
 
+@dataclass
 class _Pace:
-    def __init__(
-        self,
-        contenders: Sequence[Contender],
-        steps: int | None,
-        seconds: float,
-        needed: Collection[str],
-        tell: Tell | None,
-    ) -> None:
-        self.contenders = contenders
-        self.series = [Series(each.name) for each in contenders]
-        self.block = 1
-        self._steps, self._seconds, self._needed, self._tell = steps, seconds, needed, tell
-        self._used = 0.0
+    contenders: Sequence[Contender]
+    steps: int | None
+    seconds: float
+    needed: Collection[str]
+    tell: Tell | None
+    block: int = 1
+    used: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.series = [Series(each.name) for each in self.contenders]
 
     def start(self) -> None:
         for index, contender in enumerate(self.contenders):
@@ -147,9 +149,9 @@ class _Pace:
 
     def measure(self) -> None:
         rounds = 0
-        while self._goes_on() and (self._used < self._seconds or rounds < FEWEST_ROUNDS):
+        while self._goes_on() and (self.used < self.seconds or rounds < FEWEST_ROUNDS):
             self._round(self.block, rounds)
-            self._used += statistics.fmean(series.turns[-1].seconds for series in self.series if series.turns)
+            self.used += statistics.fmean(series.turns[-1].seconds for series in self.series if series.turns)
             rounds += 1
 
     def _wanted(self, turn: Turn) -> int:
@@ -160,16 +162,16 @@ class _Pace:
 
     def _goes_on(self) -> bool:
         original = self.series[0]
-        return not (self._lost() or original.finished) and (self._steps is None or original.steps < self._steps)
+        return not (self._lost() or original.finished) and (self.steps is None or original.steps < self.steps)
 
     def _lost(self) -> bool:
         """Whether there is nothing to compare."""
-        return any(series.failure is not None and series.name in self._needed for series in self.series)
+        return any(series.failure is not None and series.name in self.needed for series in self.series)
 
     def _round(self, steps: int, number: int) -> None:
         """One turn of everybody who still runs, in an order that rotates."""
-        if self._steps is not None:
-            steps = min(steps, self._steps - self.series[0].steps)
+        if self.steps is not None:
+            steps = min(steps, self.steps - self.series[0].steps)
         count = len(self.contenders)
         for place in range(count):
             index = (place + number) % count
@@ -183,5 +185,5 @@ class _Pace:
             self._told(series)
 
     def _told(self, series: Series) -> None:
-        if self._tell is not None:
-            self._tell(series.name, series.steps, min(1.0, self._used / self._seconds))
+        if self.tell is not None:
+            self.tell(series.name, series.steps, min(1.0, self.used / self.seconds))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from autoaccel.measure.checkup import gpu_checks, host_checks, python_checks
 from autoaccel.measure.checkup.host import Host
-from autoaccel.measure.checkup.readings import CheckRow, NotApplicableError, NotReadableError, Reading, Status, row
+from autoaccel.measure.checkup.readings import CheckRow, NotApplicableError, NotReadableError, Reading, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,9 @@ def rows(host: Host) -> list[CheckRow]:
 def _rows(check: Check, host: Host) -> Iterator[CheckRow]:
     try:
         for each in check.read(host):
-            yield row(check.name, check.what, each)
+            # a healthy one says nothing of what would help
+            status, fix = (Status.FOUND, each.fix) if each.cost else (Status.HEALTHY, "")
+            yield CheckRow(check.name, check.what, status, each.value, each.threshold, each.cost, fix, each.subject)
     except NotReadableError as error:
         yield CheckRow(check.name, check.what, Status.UNKNOWN, str(error))
     except NotApplicableError as error:

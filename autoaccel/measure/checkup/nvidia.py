@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import subprocess
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autoaccel.measure.checkup.readings import NotReadableError
@@ -53,7 +52,11 @@ class Nvidia:
             return []
         for reasons in _REASONS:
             fields = (*_FIELDS, reasons)
-            done = self._ask([f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"])
+            command = [self.program, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise NotReadableError(f"nvidia-smi: {getattr(error, 'strerror', None) or 'no answer'}") from error
             if done.returncode == 0:
                 names = (*_FIELDS, "reasons")
                 return [Gpu(dict(zip(names, cells, strict=True))) for cells in _cells(done.stdout, len(names))]
@@ -79,16 +82,6 @@ class Nvidia:
             return [[float(line) for line in lines[number::gpus]] for number in range(gpus)]
         except ValueError:
             raise NotReadableError(f"nvidia-smi: utilization.gpu is {lines[0].strip()!r}") from None
-
-    def _ask(self, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        """Raises `NotReadableError`."""
-        assert self.program is not None
-        try:
-            return subprocess.run(
-                [self.program, *arguments], capture_output=True, text=True, timeout=_PATIENCE, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise NotReadableError(f"nvidia-smi: {getattr(error, 'strerror', None) or 'no answer'}") from error
 
 
 def _cells(text: str, count: int) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""What a check finds, and the row that becomes of it."""
+"""What a check finds, and a row of the report."""
 
 from __future__ import annotations
 
@@ -52,9 +52,3 @@ class CheckRow:
     cost: str = ""
     fix: str = ""
     subject: str = ""
-
-
-def row(name: str, what: str, reading: Reading) -> CheckRow:
-    """A healthy one says nothing of what would help."""
-    status, fix = (Status.FOUND, reading.fix) if reading.cost else (Status.HEALTHY, "")
-    return CheckRow(name, what, status, reading.value, reading.threshold, reading.cost, fix, reading.subject)

@@ -34,7 +34,7 @@ class LineCoverage(Observer):
 
 
 class Lines(Observer):
-    """Notes lines by `sys.monitoring` or, before Python 3.12, by a trace function that leaves what it has seen."""
+    """Notes lines by a trace function that leaves what it has seen."""
 
     def __init__(self, concerns: Concerns) -> None:
         self._concerns = concerns

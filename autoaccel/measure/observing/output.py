@@ -27,9 +27,7 @@ class Printing(Observer):
         os.close(file)
 
     def contribute(self) -> dict[str, Any]:
-        flush()
-        with self._path.open("rb") as file:
-            return {"printed": lines(file.read(_MOST).decode("utf-8", "replace"))}
+        return {"printed": _written(self._path)}
 
 
 class Errors(Observer):
@@ -44,13 +42,17 @@ class Errors(Observer):
         warnings.formatwarning = self._formatted  # type: ignore[assignment]
 
     def contribute(self) -> dict[str, Any]:
-        flush()
-        with self._path.open("rb") as file:
-            return {"errors": lines(file.read(_MOST).decode("utf-8", "replace"))}
+        return {"errors": _written(self._path)}
 
     def _formatted(self, message: Any, category: type[Warning], filename: str, *_: Any) -> str:
         of_the_script = self._concerns(filename) and not str(message).startswith(_OF_THE_RUNTIME)
         return f"{Path(filename).name}: {category.__name__}: {message}\n" if of_the_script else ""
+
+
+def _written(path: Path) -> tuple[str, ...]:
+    flush()
+    with path.open("rb") as file:
+        return lines(file.read(_MOST).decode("utf-8", "replace"))
 
 
 def lines(text: str) -> tuple[str, ...]:

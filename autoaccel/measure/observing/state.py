@@ -40,7 +40,8 @@ class TrainedObjects(Observer):
 
     def install(self, observation: Observation) -> None:
         self._events = observation.events
-        self._hook_modules()
+        for name in ("__init__", "__setstate__"):  # the second of copies, and of what was unpickled
+            replacing(nn.Module, name)(self._note)
         self._hook_schedulers()
         self._hook_leaving()
         observation.events.after_step.append(self._stepped)
@@ -58,10 +59,6 @@ class TrainedObjects(Observer):
             self._names.give(scheduler, f"scheduler {number}")
         with torch.device("cpu"), torch.no_grad():  # whatever the script has chosen
             return {"state": tuple(self._entries()), "settings": dict(self._settings())}
-
-    def _hook_modules(self) -> None:
-        for name in ("__init__", "__setstate__"):  # the second of copies, and of what was unpickled
-            replacing(nn.Module, name)(self._note)
 
     def _hook_leaving(self) -> None:
         if not dist.is_available():

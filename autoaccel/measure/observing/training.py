@@ -7,7 +7,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -126,7 +126,8 @@ class Training(Observer):
     def _step_over(self, optimizer: Optimizer) -> None:
         if id(optimizer) not in self._known:
             self._known[id(optimizer)] = optimizer
-            self.device = next((kind for kind in _devices(optimizer) if kind != "cpu"), self.device)
+            trained = (parameter for group in optimizer.param_groups for parameter in group["params"])
+            self.device = next((each.device.type for each in trained if each.device.type != "cpu"), self.device)
         self._events.steps += 1
         self._stepped(optimizer)
 
@@ -164,10 +165,6 @@ def _is_nested(frame: FrameType, optimizer: Optimizer) -> bool:
             return True
         outer = outer.f_back
     return False
-
-
-def _devices(optimizer: Optimizer) -> Iterable[str]:
-    return (parameter.device.type for group in optimizer.param_groups for parameter in group["params"])
 
 
 def _remember(scaled: Any, outputs: Any) -> None:

@@ -272,7 +272,8 @@ def device_profiler() -> Any:
 
 def busy_share(events: Iterable[Any], seconds: float) -> float | None:
     """The share of `seconds` in which at least one kernel or copy ran."""
-    spans = sorted((event.time_range.start, event.time_range.end) for event in events if is_device_event(event))
+    on_device = (event.time_range for event in events if "CUDA" in str(getattr(event, "device_type", "")))
+    spans = sorted((each.start, each.end) for each in on_device)
     if not spans or seconds <= 0:
         return None
     busy, until = 0.0, spans[0][0]
@@ -280,7 +281,3 @@ def busy_share(events: Iterable[Any], seconds: float) -> float | None:
         busy += max(0.0, end - max(start, until))
         until = max(until, end)
     return min(1.0, busy / 1e6 / seconds)
-
-
-def is_device_event(event: Any) -> bool:
-    return "CUDA" in str(getattr(event, "device_type", ""))

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from autoaccel.measure.benching import ablation
 from autoaccel.measure.benching.procedure import REWRITTEN
-from autoaccel.measure.benching.report import BenchReport, Contribution, Interval
+from autoaccel.measure.benching.report import BenchReport, Interval
 from autoaccel.measure.changes import Change, Changes
 
 Measure = Callable[[Changes, bool], BenchReport]
@@ -101,11 +101,8 @@ def worths(report: BenchReport, changes: Changes) -> Iterator[RuleWorth]:
     for each in report.contributions:
         without = _NOTHING if each.code in empty else each.without
         gain = None if without is None else ratio(speedup(report), without)
-        yield RuleWorth(each.code, each.name, each.changes, gain, _alone(each, changes, report))
-
-
-def _alone(contribution: Contribution, changes: Changes, report: BenchReport) -> Interval | None:
-    return speedup(report) if contribution.changes == len(changes) else contribution.alone
+        alone = speedup(report) if each.changes == len(changes) else each.alone
+        yield RuleWorth(each.code, each.name, each.changes, gain, alone)
 
 
 def ratio(one: Interval, other: Interval) -> Interval:

@@ -92,17 +92,13 @@ def _alone(
     said = probe([*base, item])
     if said:
         return Culprit(item, said)
+
+    def beside(chosen: Sequence[Item]) -> Verdict:
+        return probe([*(each for each in before if each in needed.union(chosen)), item])
+
     # The shortest beginning of the others with which it makes a difference ends with the one that it takes.
-    fine, wrong = 0, len(others)
-    while wrong - fine > 1:
-        middle = (fine + wrong) // 2
-        chosen = needed.union(others[:middle])
-        said = probe([*(each for each in before if each in chosen), item])
-        if not said:
-            fine = middle
-        else:
-            wrong, verdict = middle, said
-    return Culprit(item, verdict, (others[wrong - 1],))
+    company, verdict = _first(others, 0, verdict, beside)
+    return Culprit(item, verdict, (others[company],))
 
 
 def _depends(item: Item, gone: set[Item], needs: Callable[[Item], Sequence[Item]]) -> bool:

@@ -102,36 +102,28 @@ def differing(fact: Fact, before: str | None, after: str | None) -> Difference:
             several = _SEVERAL_SKIPPED if name == SKIPPED else None
             return Difference("count", f"{counted(int(after or 0), name, several)} instead of {before}")
         case "passes":
-            return Difference(
-                "data", f"{counted(int(after or 0), 'pass', 'passes')} over {name} instead of {before or 0}"
-            )
+            text = f"{counted(int(after or 0), 'pass', 'passes')} over {name} instead of {before or 0}"
         case "length":
-            return Difference(
-                "data", f"{after or 'an unknown number of'} batches per pass of {name} instead of {before}"
-            )
+            text = f"{after or 'an unknown number of'} batches per pass of {name} instead of {before}"
         case "batches":
-            return Difference(
-                "data", f"{after or 'no'} batches in a complete pass of {name} instead of {before or 'no'}"
-            )
+            text = f"{after or 'no'} batches in a complete pass of {name} instead of {before or 'no'}"
         case "repeated":
-            return Difference(
-                "data", f"{counted(int(after or 0), 'batch', 'batches')} of {name} came again in the same pass"
-            )
+            text = f"{counted(int(after or 0), 'batch', 'batches')} of {name} came again in the same pass"
         case "again":
-            return Difference(
-                "data", f"{counted(int(after or 0), 'pass', 'passes')} over {name} repeat an earlier one, not {before}"
-            )
+            text = f"{counted(int(after or 0), 'pass', 'passes')} over {name} repeat an earlier one, not {before}"
         case "setting":
             owner, _, attribute = name.rpartition(".")
             what = f"{owner}'s {attribute}" if owner else name
             if attribute == "requires_grad":
                 before, after = before or "True", after or "True"
             return Difference("setting", f"{what}: {after or 'not there'} instead of {before or 'not there'}")
-    if after is None:
-        return Difference(kind, f"no {named(kind, name)}")
-    if before is None:
-        return Difference(kind, f"{named(kind, name)}, which the original does not have")
-    return Difference(kind, f"{named(kind, name)}: {after} instead of {before}")
+        case _ if after is None:
+            return Difference(kind, f"no {named(kind, name)}")
+        case _ if before is None:
+            return Difference(kind, f"{named(kind, name)}, which the original does not have")
+        case _:
+            return Difference(kind, f"{named(kind, name)}: {after} instead of {before}")
+    return Difference("data", text)
 
 
 def training_modes(modes: Sequence[tuple[str, str | None]]) -> Iterator[Difference]:

@@ -327,7 +327,7 @@ class _Procedure:
             if low:
                 self._blame(candidates, partial(self._too_large, view), state)
             if summary is None:
-                summary, here = spreading.summary(state.good), spreading.here(state.good)
+                summary, here = spreading.summary(state.good), spreading.rewritten(state.good, 0)
         for each in here.decisions:
             if each.topic.startswith("LSTM layers"):
                 said = f"{each.topic}: {each.value} ({each.reason})"

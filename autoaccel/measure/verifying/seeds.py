@@ -64,10 +64,6 @@ class Spreading:
             name, chosen, self.environment, seed=0 if self.perturbation else seed, **self.view.asked
         )
 
-    def here(self, chosen: Sequence[Change]) -> RunRecord:
-        """A run that was made already."""
-        return self.rewritten(chosen, 0)
-
     def summary(self, chosen: Sequence[Change]) -> Numerics | None:
         verdict = self.verdicts.get(frozenset(chosen))
         end = None if verdict is None else verdict.end

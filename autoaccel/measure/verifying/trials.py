@@ -48,16 +48,10 @@ class Trials:
         return self._run(name, replace(self.request, texts={}, **asked), {}, 1)[0]
 
     def rewritten(
-        self,
-        name: str,
-        chosen: Collection[Change],
-        environment: Mapping[str, str],
-        *,
-        repetition: int = 0,
-        **asked: Any,
+        self, name: str, chosen: Collection[Change], environment: Mapping[str, str], **asked: Any
     ) -> RunRecord:
         """A run with some changes applied; the same question is not asked twice, but for another `repetition`."""
-        return self.by_ranks(name, chosen, environment, 1, repetition=repetition, **asked)[0]
+        return self.by_ranks(name, chosen, environment, 1, **asked)[0]
 
     def by_ranks(
         self,
