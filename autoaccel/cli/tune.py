@@ -93,14 +93,14 @@ def tune(
 def _try_batches(trial: observed_scripts.Trial, timeout: float, seconds: float, speaker: Terminal) -> int:
     """Show what larger batches bring. Raises `click.ClickException`."""
     from autoaccel.measure.tuning import batch_sizes
-    from autoaccel.reports import tuning
+    from autoaccel.reports import tuning_tables
 
     script = trial.request.script
     with observed_scripts.timing(trial, timeout, speaker) as (runs, tell):
         found = batch_sizes.sweep(trial.request, runs, seconds, tell)
     if not found.trials:
         raise observed_scripts.gave_up(f"{script}: {found.ending}", found.failure, verbose=speaker.verbose)
-    reporting.deliver(tuning.batches(script, found), "full", None, speaker)
+    reporting.deliver(tuning_tables.batches(script, found), "full", None, speaker)
     return 0
 
 
@@ -127,10 +127,10 @@ def _tell(
     script: str, rules: Sequence[RuleWorth], tuning: Tuning | None, speaker: Terminal, *, to_stdout: bool
 ) -> None:
     from autoaccel.measure.tuning.deciding import speedup
-    from autoaccel.reports import tuning as tables
+    from autoaccel.reports import tuning_tables
 
     gain = speedup(tuning.confirmed) if tuning and tuning.confirmed else None
-    text = tables.table(script, rules, gain, _notes(tuning))
+    text = tuning_tables.table(script, rules, gain, _notes(tuning))
     if to_stdout:
         reporting.deliver(text, "full", None, speaker)
     else:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 from autoaccel.config.refusals import Refusal
-from autoaccel.reports.columns import aligned
+from autoaccel.reports.aligned_columns import aligned
 from autoaccel.rewriting.rule import Rule
 
 _CODE_HEADINGS = ("Before:", "After:")

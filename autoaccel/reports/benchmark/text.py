@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from autoaccel.measure.benching.report import BenchReport
+from autoaccel.reports.aligned_columns import aligned
 from autoaccel.reports.benchmark.quantities import percent
 from autoaccel.reports.benchmark.summary import (
     AGAIN,
@@ -20,7 +21,6 @@ from autoaccel.reports.benchmark.summary import (
     paying_off,
     verdict,
 )
-from autoaccel.reports.columns import aligned
 from autoaccel.reports.context import shown
 from autoaccel.reports.json import dumped, plain
 

@@ -15,7 +15,7 @@ from autoaccel.measure.observing.run_record import RunFailure, RunRecord
 from autoaccel.measure.observing.turns import Turn
 from autoaccel.measure.tuning import batch_sizes
 from autoaccel.measure.tuning.batch_sizes import BatchTrial, Sweep, compared, sweep
-from autoaccel.reports import tuning
+from autoaccel.reports import tuning_tables
 from tests.measure.benching.scripts import Played
 
 OUT_OF_MEMORY = RunFailure("OutOfMemoryError", "CUDA out of memory")
@@ -133,7 +133,7 @@ def test_losses_that_are_known_now_and_then() -> None:
 
 
 def test_table() -> None:
-    text = click.unstyle(tuning.batches("train.py", swept(Runs(device=100))))
+    text = click.unstyle(tuning_tables.batches("train.py", swept(Runs(device=100))))
     first, _, head, now, larger, _, ending, word = text.splitlines()
     assert first == "train.py: batch sizes; nothing was changed."
     assert head.split()[:4] == ["batch", "samples/s", "interval", "step"]

@@ -9,8 +9,8 @@ import click
 from autoaccel.measure.benching.report import Interval
 from autoaccel.measure.tuning.batch_sizes import Sweep, compared
 from autoaccel.measure.tuning.deciding import RuleWorth
+from autoaccel.reports.aligned_columns import aligned
 from autoaccel.reports.benchmark.quantities import digits, duration, memory, number, ratio, ratios, throughput
-from autoaccel.reports.columns import aligned
 from autoaccel.reports.context import shown
 from autoaccel.reports.counting import counted
 
