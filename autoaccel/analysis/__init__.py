@@ -4,6 +4,7 @@ From the outside in:
     script               `Script`, the door to all of it; `load`
     value_inference      which values an expression may have
     call_values          what calls result in
+    container_stores     what is put into lists and dicts after they were made
     iteration_wrappers   functions and classes that hand on what they iterate
     computed_members     members that are looked up by names which the program computes
     attribute_values     what attributes may be
@@ -18,6 +19,8 @@ From the outside in:
     unit_tests           places that belong to tests and benchmarks
     callables            what an expression that is called stands for
     call_sites           where functions are called from, and what they are passed there
+    passed_functions     functions and classes that are passed as arguments, and where they are called then
+    bound_receivers      whether a call binds the first parameter to the object that it is a method of
     started_functions    functions that run in processes and threads of their own
     classes              bases, derived classes, kinds of instances
     rebound_names        names of a module that other files bind anew
