@@ -19,6 +19,8 @@ Left alone:
   `DataParallel`, whose threads do not take over the precision of a region;
 - code that low precision breaks: operations that have no kernels for it on the CPU or on CUDA, such as linear algebra,
   products in place, writing by index, custom autograd functions, averages kept by hand, angles by `acos`;
+- losses of the ratio between what a model gives and what it gave before, `exp(log_prob - old_log_prob)` of PPO: those
+  that are kept are in float32;
 - steps whose forward or optimizer is not in sight, and a step that is made a single time;
 - where literal numbers show that nothing can be gained: models of at most 2,000 parameters, runs of fewer steps than
   it takes to find out;
@@ -95,6 +97,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         [backward_slice]        the statements that a loss is computed by
         [sigmoid_bce]           sigmoids that go into a binary cross-entropy, which are computed in float32
         [unsafe_operations]     what does not work in low precision, in all the code that the regions reach
+        [stored_results]        ratios to what the model gave before, which would be of two precisions
         gradient_scaling        what is unscaled where, and where the scale is updated; not asked where numbers do not
                                 fit float16, or nothing leaves the CPU: bfloat16 needs no scaler
         [scaler_creation]       where the scaler is made

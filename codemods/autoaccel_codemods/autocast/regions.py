@@ -22,7 +22,7 @@ from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.step_effects import Effect, call_effects, effects, is_sensitive, may_run_model
 from autoaccel.pytorch.training_steps import Backward, TrainingStep, scope_of
-from autoaccel_codemods.autocast import skip_reasons, unsafe_operations
+from autoaccel_codemods.autocast import skip_reasons, stored_results, unsafe_operations
 from autoaccel_codemods.autocast.backward_slice import Slice, changed, variables
 from autoaccel_codemods.autocast.blockers import Problem, in_step
 from autoaccel_codemods.autocast.float_tensors import content
@@ -61,6 +61,17 @@ class Region:
         assert statement is not None
         return statement
 
+    def statements(self, script: Script) -> list[ast.stmt]:
+        """The statements that stand in the region."""
+        if self.first is None or self.last is None:
+            return []
+        block = script.block(self.first)
+        return block[block.index(self.first) : block.index(self.last) + 1]
+
+    def nodes(self, script: Script) -> list[ast.AST]:
+        """All that runs in the region: its statements, and what is hoisted into it."""
+        return [*self.statements(script), *(each.expression for each in self.hoists)]
+
 
 @dataclass(slots=True, eq=False)
 class Regions:
@@ -79,10 +90,7 @@ class Regions:
 
     def statements(self, script: Script) -> Iterator[ast.stmt]:
         """Every statement that stands in a region."""
-        for region in self.regions:
-            if region.first is not None and region.last is not None:
-                block = script.block(region.first)
-                yield from block[block.index(region.first) : block.index(region.last) + 1]
+        return (each for region in self.regions for each in region.statements(script))
 
 
 def place_regions(script: Script, step: TrainingStep, *, narrow: bool = True) -> Regions:
@@ -115,13 +123,13 @@ class _Planner:
         for block in sorted(blocks.values(), key=lambda block: block[0].lineno):
             self._block(block)
         self.found.regions.sort(key=lambda region: region.anchor.lineno)
-        inside: list[ast.AST] = [
-            *self.found.statements(self.script),
-            *(hoist.expression for each in self.found.regions for hoist in each.hoists),
-        ]
+        parts = [each.nodes(self.script) for each in self.found.regions]
+        inside = [node for part in parts for node in part]
         self._whole_step(inside)
         self.found.code = reachable_code(self.script, inside)
-        self.found.problems += unsafe_operations.in_code(self.found.code, self.script, self.step.backwards[0].call)
+        report_at = self.step.backwards[0].call
+        self.found.problems += unsafe_operations.in_code(self.found.code, self.script, report_at)
+        self.found.problems += stored_results.in_regions(parts, self.slice.statements, self.script, report_at)
         if self.probabilities:
             self.found.float32_casts += sigmoid_arguments(self.found.code, self.script)
         saturates = self.probabilities and out_of_reach(self.found.code, self.script)

@@ -70,6 +70,10 @@ ANGLE: Final = "{name} of a rounded number is wrong near 1"
 DOUBLE_COUNTS: Final = "bincount adds weights of low precision up in float64"
 MODEL_BACKWARD: Final = "the model runs a backward pass itself"
 
+# -- What would be of two precisions (`stored_results`)
+
+STORED_RATIO: Final = "a ratio is taken to `{text}`, which may have been computed in another precision"
+
 # -- What cannot be put into a region (`regions`)
 
 FORWARD_ELSEWHERE: Final = "the forward pass is in another file"
