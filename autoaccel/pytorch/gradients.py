@@ -18,6 +18,7 @@ from autoaccel.library_models.graph_operations import DIFFERENTIATING, GRADIENT_
 GRAD_OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
 _BACKWARD = ("torch.autograd.backward", "torch.distributed.autograd.backward")
 _GRAD_OFF_NAME = re.compile(r"(^|_)(no_?grad|inference_mode)", re.IGNORECASE)
+_ENTERING = frozenset({"enter_context", "__enter__"})
 _GRAD_ASKED = DIFFERENTIATING | frozenset(
     """torch.autograd.backward torch.enable_grad torch.autograd.functional.vhp
     torch.distributed.autograd.backward""".split()
@@ -237,12 +238,29 @@ def _is_set_before(script: Script, statement: ast.stmt) -> bool:
         if each is statement:
             break
         if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
-            call = each.value
-            if script.qualname(call.func) == "torch.set_grad_enabled":
-                given = given_values(call)
-                found = not any(is_constant(mode, True) for mode in given)
-            elif any(isinstance(part, ast.Call) and sets_grad_mode(script, part) for part in breadth_first(call)):
-                found = True  # `stack.enter_context(torch.no_grad())`
+            found = _is_set_after(script, each.value, found)
+    return found
+
+
+def _is_set_after(script: Script, call: ast.Call, before: bool) -> bool:
+    """Whether the grad mode is set once a call has returned. What a function of the project sets for a block of its
+    own, or for itself, is over by then."""
+    found, pending, seen = before, [(script, call)], set[ast.AST]()
+    for file, each in pending:  # grows while it is walked
+        if file.qualname(each.func) == "torch.set_grad_enabled":
+            given = given_values(each)
+            found = not any(is_constant(mode, True) for mode in given)
+        elif any(isinstance(part, ast.Call) and _names_grad_mode(file, part) for part in breadth_first(each)):
+            found = True  # `stack.enter_context(torch.no_grad())`
+        elif last_name(each.func) in _ENTERING and any(
+            isinstance(part, ast.Call) and sets_grad_mode(file, part) for part in breadth_first(each)
+        ):
+            found = True
+        for other, function in file.callees(each):
+            if function not in seen:
+                seen.add(function)
+                statements = other.in_scope(function, ast.Expr)
+                pending += [(other, made.value) for made in statements if isinstance(made.value, ast.Call)]
     return found
 
 
@@ -250,7 +268,7 @@ def sets_grad_mode(script: Script, expression: ast.expr) -> bool:
     """Whether a context manager or decorator sets the grad mode: torch's own, one that is named after them, or one of
     the project that uses them."""
     function = expression.func if isinstance(expression, ast.Call) else expression
-    if script.qualname(function) in GRAD_OFF or _GRAD_OFF_NAME.search(last_name(function)):
+    if _names_grad_mode(script, expression):
         return True
     if isinstance(expression, ast.Name) and any(
         each.how == "assign" and each.value is not None and _mentions_grad_mode(script, each.value)
@@ -262,6 +280,12 @@ def sets_grad_mode(script: Script, expression: ast.expr) -> bool:
         for value in script.values(function)
         if value.kind is Kind.FUNCTION
     )
+
+
+def _names_grad_mode(script: Script, expression: ast.expr) -> bool:
+    """`torch.no_grad()`, and what is named after it."""
+    function = expression.func if isinstance(expression, ast.Call) else expression
+    return script.qualname(function) in GRAD_OFF or _GRAD_OFF_NAME.search(last_name(function)) is not None
 
 
 def _mentions_grad_mode(script: Script, function: ast.AST) -> bool:

@@ -277,6 +277,27 @@ SET = {
     "switched off in the outer block": ("torch.set_grad_enabled(False)\nfor x in y:\n    here()", True),
     "switched off in another block": ("if x:\n    torch.set_grad_enabled(False)\nhere()", False),
     "an exit stack": ("s = contextlib.ExitStack()\ns.enter_context(torch.no_grad())\nhere()", True),
+    "an exit stack of the project's": (
+        (
+            "@contextlib.contextmanager\ndef quiet():\n    with torch.no_grad():\n        yield\n"
+            "s = contextlib.ExitStack()\ns.enter_context(quiet())\nhere()"
+        ),
+        True,
+    ),
+    "entered by hand": ("torch.no_grad().__enter__()\nhere()", True),
+    "a call that sets it": ("def off():\n    torch.set_grad_enabled(False)\noff()\nhere()", True),
+    "a call of a call that sets it": (
+        "def off():\n    torch.set_grad_enabled(False)\ndef start():\n    off()\nstart()\nhere()",
+        True,
+    ),
+    "a call that sets it for a block of its own": (
+        "def train(x):\n    with torch.no_grad():\n        teacher(x)\ntrain(x)\nhere()",
+        False,
+    ),
+    "a call that is handed such a call's result": (
+        "def test(x):\n    with torch.no_grad():\n        return teacher(x)\nprint(test(x))\nhere()",
+        False,
+    ),
     "kept in a name": ("off = torch.no_grad()\nwith off:\n    here()", True),
     "a choice": ("off = torch.no_grad() if x else contextlib.nullcontext()\nwith off:\n    here()", True),
     "a choice without": ("off = open('x') if x else contextlib.nullcontext()\nwith off:\n    here()", False),
