@@ -5,10 +5,11 @@ batches are made meanwhile. From pinned memory the copy to the device runs at fu
 Whether there is a device to pin for is decided when the script runs, and so is how many workers pay, if any: from what
 its first batches and steps take.
 
-What the script sets itself stays. Workers persist where later epochs use them again and see the same dataset, but
-never where the script chose their number, nor in notebooks, whose cells may change the dataset between epochs. The
-order of samples is kept (by persistent workers in the first epoch only); random augmentation draws from the workers'
-random streams, therefore `equivalent`.
+What the script sets itself stays, but for `num_workers=0`: that is the default, written out, and counts as if it were
+not there where workers would serve more than one pass. Workers persist where later epochs use them again and see the
+same dataset, but never where the script chose their number, nor in notebooks, whose cells may change the dataset
+between epochs. The order of samples is kept (by persistent workers in the first epoch only); random augmentation draws
+from the workers' random streams, therefore `equivalent`.
 
 No workers, but pinned memory: samples that are only indexed in memory, which workers would make slower.
 
@@ -26,7 +27,7 @@ Left alone:
   which it may ask a part for being a tuple, or that are objects of a class of their own; and not where that is all that
   the file would import autoaccel for: then with `pin_memory=True` where its loops plainly use CUDA;
 - samples whose errors the script handles: a worker hands on another error, made from a text;
-- loaders of which only one batch is taken from each fresh iterator;
+- loaders of which only one batch is taken from each fresh iterator, and those with `num_workers=0` that serve one pass;
 - `DataLoader(**options)`, where the options may hold these settings.
 
 Before:

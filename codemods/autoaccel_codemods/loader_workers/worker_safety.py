@@ -56,6 +56,7 @@ def chooses_workers(made: LoaderCall) -> bool:
 
 
 def asks_for_none(made: LoaderCall) -> bool:
+    """Whether a loader is given the default by name, `num_workers=0`."""
     workers = made.settings.get("num_workers")
     return isinstance(workers, ast.Constant) and not workers.value and made.writes("num_workers")
 
