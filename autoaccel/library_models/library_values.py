@@ -117,7 +117,7 @@ _NUMPY_NUMBERS = frozenset(
     """float32 float64 float16 int32 int64 int8 int16 uint8 bool_ sqrt exp log sum mean std var min max prod argmax
     argmin dot size pi inf""".split()
 )
-_SAMPLERS = re.compile(r"^torch\.utils\.data\.\w*Sampler$")
+SAMPLERS = re.compile(r"^torch\.utils\.data\.\w*Sampler$")
 _RECURRENT = re.compile(r"^torch\.nn\.(LSTM|GRU|RNN)$")
 _CONTAINERS = frozenset({"torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.nn.ParameterList"})
 
@@ -147,7 +147,7 @@ def class_kind(name: str) -> str | None:
         return "OPTIMIZER"
     if name in LOADER_CLASSES:
         return "LOADER"
-    if _SAMPLERS.match(name):
+    if SAMPLERS.match(name):
         return "OBJECT"
     if name.startswith("torch.utils.data.") and name.rsplit(".", 1)[-1].endswith(("Dataset", "Subset")):
         return "DATASET"

@@ -39,6 +39,7 @@ Data:
     loader_inputs        what the batches of a loader are made from
     changing_calls       calls and assignments that may change an object
     container_insertions  what is put into objects that are there already
+    samplers             samplers that only count and draw
     order_generators     whether the order of samples is drawn from a generator of its own
     loader_changes       where a program changes that, and when
     unseen_modules       calls of modules that are not in sight

@@ -12,6 +12,7 @@ from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.library_models.python_names import CONTAINER_CHANGES
 from autoaccel.pytorch.kept_state import may_carry_graph, stored_values
+from autoaccel.pytorch.samplers import only_draws_indices
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _READ_AT_ONCE = frozenset("list tuple set frozenset dict sorted sum any all min max next".split())
@@ -22,6 +23,8 @@ def goes_on_with_graph(script: Script, home: ast.AST | None) -> bool:
     """Whether a generator of a file keeps from one value to the next what may carry a graph, and may be asked for
     values here and there: it has begun before some code of the function `home` runs, or goes on after it."""
     for function in _generators(script):
+        if only_draws_indices(script, function):
+            continue
         sites = script.callers(function)
         kept = [(other, call) for other, call in sites if _is_kept(other, call, home)]
         given = any(may_carry_graph(other, each, set()) for other, call in kept for each in given_values(call))
@@ -108,9 +111,11 @@ def _collects_graph(script: Script, function: _Function) -> bool:
 def _outlives(script: Script, definition: Definition, yields: list[ast.AST]) -> bool:
     """Whether a binding is read after a `yield` that follows it: further down, or in the next turn of a loop."""
     start = position(definition.node)
+    turns = {loop for each in yields for loop in script.loops(each) if not script.inside(definition.node, loop)}
     return any(
         (position(use) <= start and bool(yields))
         or script.inside(use, definition.node)
+        or not turns.isdisjoint(script.loops(use))
         or any(start < position(each) < position(use) and not script.inside(use, each) for each in yields)
         for use in script.uses(definition)
     )

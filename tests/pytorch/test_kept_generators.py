@@ -40,6 +40,11 @@ def measured():
     yield 1
     yield proto.sum()
 
+def scored():
+    scores = model(data)
+    for i in range(8):
+        yield scores[i]
+
 def nested():
     for h in states():
         yield h
@@ -76,6 +81,7 @@ def pieces():
         ("stream = averaged(data)", False),
         ("stream = collected()", True),
         ("stream = measured()", True),
+        ("stream = scored()", True),
         ("stream = nested()", True),
         ("stream = itertools.accumulate(map(model, data))", True),
         ("stream = outputs()", False),
