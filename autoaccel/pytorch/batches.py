@@ -23,7 +23,7 @@ from autoaccel.pytorch.changing_calls import (
 )
 from autoaccel.pytorch.datasets import item_methods, origins
 from autoaccel.pytorch.kept_iterators import batch_sources
-from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
+from autoaccel.pytorch.loader_calls import LoaderCall, loader_made
 from autoaccel.pytorch.loader_loops import BatchTransfer
 from autoaccel.pytorch.tensor_type_aliases import chosen_type, tensor_type
 
@@ -122,10 +122,9 @@ def own_to_method(script: Script, transfer: BatchTransfer) -> str | None:
     loaders = [
         (file, made)
         for file, call in creations
-        for made in loader_calls(file)
-        if made.call is call
-        for collate in [made.settings.get("collate_fn")]
-        if collate is None or not any(_gives_objects(file, collate, path) for path in transfer.paths)
+        if (made := loader_made(file, call)) is not None
+        for collate in [made.at(file, "collate_fn")]
+        if collate is None or not any(_gives_objects(*collate, path) for path in transfer.paths)
     ]
     if len(loaders) < len(creations):
         return reason

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from autoaccel.analysis.classes import external_lineage, lineage
 from autoaccel.analysis.keyword_arguments import mapping_items, mapping_keys
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.abstract_values import ClassRef, Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.library_models.library_values import LOADER_CLASSES
 from autoaccel.pytorch.loader_loops import endless_loops, loader_loops
 
 POSITIONS = """dataset batch_size shuffle sampler batch_sampler num_workers collate_fn pin_memory drop_last timeout
 worker_init_fn multiprocessing_context generator""".split()
+# What a loader of torch has besides its methods for Python.
+_MEMBERS = frozenset(POSITIONS) | frozenset(
+    "prefetch_factor persistent_workers pin_memory_device in_order check_worker_number_rationality".split()
+)
 _POOL_METHODS = frozenset("map imap imap_unordered starmap apply apply_async map_async starmap_async".split())
 
 
@@ -26,6 +31,12 @@ class LoaderCall:
     settings: dict[str, ast.expr] = field(compare=False)  # follow from `call`
     possible: frozenset[str]
     problem: str | None
+    elsewhere: dict[str, Script] = field(default_factory=dict, compare=False)  # files of settings that are not its own
+
+    def at(self, script: Script, name: str) -> tuple[Script, ast.expr] | None:
+        """An argument of a call in a script, with the file in which it is written."""
+        value = self.settings.get(name)
+        return None if value is None else (self.elsewhere.get(name, script), value)
 
     def writes(self, name: str) -> bool:
         """Whether the call itself sets an argument, not a mapping that it unpacks and that others may unpack too."""
@@ -46,25 +57,105 @@ class Iteration:
 def loader_calls(script: Script) -> Iterator[LoaderCall]:
     """The calls of torch's own loader classes; subclasses and other libraries' loaders have rules of their own."""
     for call in script.calls(*LOADER_CLASSES):
-        settings: dict[str, ast.expr] = {}
-        possible: set[str] = set()
-        problem = None
-        settings.update(zip(POSITIONS, call.args, strict=False))
-        if any(isinstance(argument, ast.Starred) for argument in call.args):
-            problem = "its positional arguments are unpacked from a sequence"
-        for keyword in call.keywords:
-            if keyword.arg is not None:
-                settings[keyword.arg] = keyword.value
+        yield _read(script, call)
+
+
+def loader_made(script: Script, call: ast.Call) -> LoaderCall | None:
+    """What a call that makes a loader sets: of torch's own class, or of one of the project that derives from it and
+    leaves to it all that loading is about. None for any other."""
+    if script.qualname(call.func) in LOADER_CLASSES:
+        return _read(script, call)
+    classes = [value.cls for value in script.values(call.func) if value.kind is Kind.CLASS]
+    if len(script.values(call.func)) != 1 or not classes or classes[0] is None:
+        return None
+    family = tuple(lineage(classes[0]))
+    inits = [(each.script, part) for each in family for part in each.node.body if _is_init(part)]
+    external = tuple(external_lineage(classes[0]))
+    if len(external) != 1 or external[0] not in LOADER_CLASSES or len(inits) > 1 or any(map(_changes_loading, family)):
+        return None
+    if not inits:
+        return _read(script, call)
+    file, init = inits[0]
+    assert isinstance(init, ast.FunctionDef)
+    stored = _stored_after_handing_on(init)
+    if stored is None:
+        return None
+    made = _read(script, call)
+    collates = {"collate_fn": stored["collate_fn"]} if "collate_fn" in stored else {}
+    return replace(made, settings=made.settings | collates, elsewhere=dict.fromkeys(collates, file))
+
+
+def _is_init(part: ast.stmt) -> bool:
+    return isinstance(part, ast.FunctionDef) and part.name == "__init__"
+
+
+def _changes_loading(cls: ClassRef) -> bool:
+    """Whether a class defines what its base, or Python, would use: only its constructor, its length and methods that
+    are public and new are known to be none of that."""
+    names = (
+        part.name if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) else None
+        for part in cls.node.body
+        if not (isinstance(part, ast.Pass) or (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)))
+    )
+    own = (name for name in names if name not in ("__init__", "__len__"))
+    return bool(cls.node.decorator_list or cls.node.keywords) or any(
+        name is None or name.startswith("_") or name in _MEMBERS for name in own
+    )
+
+
+def _stored_after_handing_on(init: ast.FunctionDef) -> dict[str, ast.expr] | None:
+    """The attributes that a constructor stores after it has handed all its arguments on, as they are, to its base's,
+    where it does nothing else and none of them is its base's but the collate function; else None."""
+    match init.args:
+        case ast.arguments(
+            posonlyargs=[], args=[ast.arg(arg=own)], kwonlyargs=[], vararg=ast.arg(arg=rest), kwarg=ast.arg(arg=named)
+        ):
+            pass
+        case _:
+            return None
+    handed, stored = False, dict[str, ast.expr]()
+    for statement in init.body:
+        match statement:
+            case ast.Pass() | ast.Expr(value=ast.Constant()):
                 continue
-            items = mapping_items(script, keyword.value)
-            keys = mapping_keys(script, keyword.value)
-            if items is not None:
-                settings |= items
-            elif keys is None:
-                problem = "its keyword arguments come from a mapping whose keys are not known here"
-            else:
-                possible |= keys
-        yield LoaderCall(call, settings, frozenset(possible), problem)
+            case ast.Expr(
+                value=ast.Call(
+                    func=ast.Attribute(value=ast.Call(func=ast.Name(id="super")), attr="__init__"),
+                    args=[ast.Starred(value=ast.Name(id=first))],
+                    keywords=[ast.keyword(arg=None, value=ast.Name(id=second))],
+                )
+            ) if (first, second) == (rest, named) and not handed:
+                handed = True
+            case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=name), attr=attr)], value=value) if name == own:
+                read = {part.id for part in ast.walk(value) if isinstance(part, ast.Name)}
+                if not handed or (attr in _MEMBERS and attr != "collate_fn") or read & {own, rest, named}:
+                    return None
+                stored[attr] = value
+            case _:
+                return None
+    return stored if handed and not init.decorator_list else None
+
+
+def _read(script: Script, call: ast.Call) -> LoaderCall:
+    settings: dict[str, ast.expr] = {}
+    possible: set[str] = set()
+    problem = None
+    settings.update(zip(POSITIONS, call.args, strict=False))
+    if any(isinstance(argument, ast.Starred) for argument in call.args):
+        problem = "its positional arguments are unpacked from a sequence"
+    for keyword in call.keywords:
+        if keyword.arg is not None:
+            settings[keyword.arg] = keyword.value
+            continue
+        items = mapping_items(script, keyword.value)
+        keys = mapping_keys(script, keyword.value)
+        if items is not None:
+            settings |= items
+        elif keys is None:
+            problem = "its keyword arguments come from a mapping whose keys are not known here"
+        else:
+            possible |= keys
+    return LoaderCall(call, settings, frozenset(possible), problem)
 
 
 def iterations(script: Script, call: ast.Call) -> tuple[Iteration, ...]:

@@ -34,7 +34,7 @@ from autoaccel.pytorch.changing_calls import (
 )
 from autoaccel.pytorch.execution_order import extents_of, in_body, runs_after, runs_within
 from autoaccel.pytorch.kept_iterators import KeptIterator
-from autoaccel.pytorch.loader_calls import LoaderCall, iterations, loader_calls, repeats
+from autoaccel.pytorch.loader_calls import LoaderCall, iterations, loader_calls, loader_made, repeats
 from autoaccel.pytorch.loader_inputs import ALL, IN_WORKERS, LoaderInputs
 from autoaccel.pytorch.loader_loops import LoaderLoop
 from autoaccel.pytorch.order_generators import shares_generator
@@ -150,8 +150,8 @@ class LoaderState:
         """Why a batch may be part of a graph, or of what an optimizer changes."""
         if self.inputs.trained is not None:
             return f"its samples or their order come from `{self.inputs.trained}`, which may be trained"
-        settings = self.made.settings
-        if any(datasets.keeps_gradients(self.script, settings[part]) for part in ALL if part in settings):
+        given = [each for part in ALL if (each := self.made.at(self.script, part)) is not None]
+        if any(datasets.keeps_gradients(file, setting) for file, setting in given):
             return "its samples may require gradients"
         return None
 
@@ -217,7 +217,7 @@ def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
     """Why the batches of a loop cannot be made before it asks for them."""
     creations = dict(call[::-1] for call in script.creations(loop.loader))
     states = [
-        loader_state(file, made) for call, file in creations.items() for made in loader_calls(file) if made.call is call
+        loader_state(file, made) for call, file in creations.items() if (made := loader_made(file, call)) is not None
     ]
     known = {state.made.call for state in states}
     complete = all(value.node in known for value in script.values(loop.loader) if value.kind is not Kind.NONE)
@@ -248,10 +248,7 @@ def drawn_by_next(script: Script, kept: KeptIterator) -> str | None:
 def _drawn_by_next(script: Script, kept: KeptIterator, loader: ast.expr) -> str | None:
     changed = "its dataset, order or collation may be changed while it is read"
     known = {
-        call: (file, made)
-        for file, call in script.creations(loader)
-        for made in loader_calls(file)
-        if made.call is call
+        call: (file, made) for file, call in script.creations(loader) if (made := loader_made(file, call)) is not None
     }
     if not known or any(value.node not in known for value in script.values(loader) if value.kind is not Kind.NONE):
         return changed

@@ -101,7 +101,8 @@ class LoaderInputs:
         self._running = _running(script, made.call)
         self._of_steps: list[tuple[Script, ast.expr]] = []
         self._put_in: set[ast.expr] = set()
-        self._pending = [(script, made.settings[part], _WHOLE) for part in parts if part in made.settings]
+        given = [each for part in parts if (each := made.at(script, part)) is not None]
+        self._pending = [(file, setting, _WHOLE) for file, setting in given]
         self._elsewhere: list[tuple[ast.AST, tuple[Script, ast.expr, ElementPath]]] = []
         self._asked: set[ast.AST] = set()  # functions of which other code than that which makes batches uses results
         related = script.project.related(script)

@@ -14,6 +14,7 @@ from autoaccel.pytorch.loader_calls import (
     in_daemon,
     iterations,
     loader_calls,
+    loader_made,
     loops_over_unknown,
     repeats,
     unwrapped,
@@ -210,3 +211,68 @@ def test_advances(body: str, expected: bool) -> None:
     made = next(loader_calls(script))
     taken = [each for each in script.find(ast.Call) if script.source(each.func) == "next"]
     assert [advances(script, each, made.call) for each in taken] == [expected]
+
+
+SUBCLASSES = {
+    "nothing of its own": ("    pass", "dataset batch_size"),
+    "a method of its own": ("    def describe(self):\n        return len(self)", "dataset batch_size"),
+    "hands all on": (
+        "    def __init__(self, *args, **kwargs):\n        super().__init__(*args, **kwargs)\n        self.name = 'x'",
+        "dataset batch_size",
+    ),
+    "sets the collate function": (
+        (
+            "    def __init__(self, *args, **kwargs):\n"
+            "        super(Mine, self).__init__(*args, **kwargs)\n"
+            "        self.collate_fn = pad"
+        ),
+        "dataset batch_size collate_fn",
+    ),
+    "sets something else of torch's": (
+        "    def __init__(self, *a, **kw):\n        super().__init__(*a, **kw)\n        self.sampler = pad",
+        None,
+    ),
+    "sets it first": (
+        "    def __init__(self, *a, **kw):\n        self.collate_fn = pad\n        super().__init__(*a, **kw)",
+        None,
+    ),
+    "changes what it hands on": (
+        (
+            "    def __init__(self, *args, **kwargs):\n"
+            "        kwargs['collate_fn'] = pad\n"
+            "        super().__init__(*args, **kwargs)"
+        ),
+        None,
+    ),
+    "hands a part on": (
+        "    def __init__(self, dataset, **kwargs):\n        super().__init__(dataset, **kwargs)",
+        None,
+    ),
+    "hands on under a condition": (
+        "    def __init__(self, *args, **kwargs):\n        if args:\n            super().__init__(*args, **kwargs)",
+        None,
+    ),
+    "iterates": ("    def __iter__(self):\n        return map(pad, super().__iter__())", None),
+    "makes iterators": ("    def _get_iterator(self):\n        return iter([])", None),
+    "collates": ("    def collate_fn(self, samples):\n        return samples", None),
+    "an attribute": ("    sampler = []", None),
+    "looks attributes up": ("    def __getattr__(self, name):\n        return pad", None),
+}
+
+
+@pytest.mark.parametrize("case", SUBCLASSES)
+def test_loader_made_by_a_class_of_the_project(case: str) -> None:
+    body, expected = SUBCLASSES[case]
+    head = "from torch.utils.data import DataLoader\n\ndef pad(samples):\n    return samples\n\n"
+    script = load(f"{head}class Mine(DataLoader):\n{body}\n\nMine(range(8), batch_size=2)\n")
+    [call] = [each for each in script.find(ast.Call) if script.source(each.func) == "Mine"]
+    made = loader_made(script, call)
+    assert (None if made is None else sorted(made.settings)) == (None if expected is None else sorted(expected.split()))
+
+
+def test_loader_made_by_a_decorated_class_is_not_known() -> None:
+    script = load(
+        "from torch.utils.data import DataLoader\n\n@register\nclass Mine(DataLoader):\n    pass\n\nMine([1])\n"
+    )
+    [call] = script.find(ast.Call)
+    assert loader_made(script, call) is None
