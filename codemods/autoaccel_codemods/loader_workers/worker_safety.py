@@ -138,7 +138,8 @@ def no_workers(
     tuned = next((name for name in _TUNED if name in made.settings), None)
     if tuned is not None:
         return f"no workers: the script sets {tuned}= itself"
-    again = any(use.how == "for" and repeats(use.script, use.node, script, made.call) for use in uses)
+    passes = (use for use in uses if use.how in ("for", "iter"))  # a fresh iterator is kept: `it = iter(loader)`
+    again = any(repeats(use.script, use.node, script, made.call) for use in passes)
     if "num_workers" in made.settings and not again:
         return "no workers: the script asks for none, and its workers would serve a single pass"
     if in_daemon(script, made.call):
