@@ -57,6 +57,7 @@ _SEEN = ("torch.", "numpy.", "random.", "math.", "builtins.")
 _PLAIN_DECORATORS = frozenset({"dataclasses.dataclass"})
 _ON_CPU = "cpu"
 _TO_HOST = frozenset("cpu numpy tolist item".split())
+_MOVED_BY_COPY = frozenset({Kind.TENSOR, Kind.BATCH})  # a parameter stays itself, and moves with its model
 
 
 def origins(script: Script, expression: ast.expr) -> Iterator[Value]:
@@ -111,9 +112,10 @@ def is_iterable(value: Value) -> bool:
 
 
 @fixpoint((), ())
-def reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, ast.AST], ...]:
+def reachable(script: Script, expression: ast.AST, on_device: bool = False) -> tuple[tuple[Script, ast.AST], ...]:
     """The nodes of an expression and of all that its names lead to: definitions, functions, classes of the project; of
-    classes the methods that something among these may call, by their names."""
+    classes the methods that something among these may call, by their names. `on_device`: without what tensors are made
+    of that are copied to the host before samples are made, `TensorDataset(x.cpu())`."""
     found: list[ScriptNode] = []
     pending: list[ScriptNode] = [(script, expression)]
     seen: set[ast.AST] = set()
@@ -137,7 +139,10 @@ def reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, ast.AS
                     pending.append((file, part))
             pending.extend(each for name in named for each in waiting.pop(name, ()))
             continue
+        gone = _left_on_device(file, root) if on_device else frozenset()
         for node in file.within(root, ast.AST):
+            if node in gone:
+                continue
             found.append((file, node))
             name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
             if not by_text and (name in _BY_TEXT or (isinstance(node, ast.Call) and _is_given_away(file, node))):
@@ -160,6 +165,29 @@ def reachable(script: Script, expression: ast.AST) -> tuple[tuple[Script, ast.AS
                         for caller, given in arguments_for(file, function, each.name):
                             _method_among(waiting, caller.function(given), pending).append((caller, given))
     return tuple(found)
+
+
+def _left_on_device(file: Script, root: ast.AST) -> frozenset[ast.AST]:
+    """What tensors are computed from in an expression that is evaluated once, which then copies them to the host."""
+    if not isinstance(root, ast.expr) or isinstance(root, ast.Lambda):
+        return frozenset()
+    later = [*file.within(root, ast.Lambda), *file.within(root, ast.GeneratorExp)]
+    return frozenset(
+        part
+        for call in file.within(root, ast.Call)
+        if _is_host_copy(file, call) and not any(file.inside(call, each) for each in later)
+        for part in ast.walk(call.func.value)  # type: ignore[attr-defined]
+    )
+
+
+def _is_host_copy(file: Script, call: ast.Call) -> bool:
+    """Whether a call gives what is on the host, of a tensor: `x.cpu()`; or of anything: `x.tolist()`."""
+    match call.func:
+        case ast.Attribute(value=tensor, attr=method) if method in _TO_HOST and not file.callees(call):
+            kinds = file.values(tensor).kinds
+            return method != "cpu" or (bool(kinds) and kinds <= _MOVED_BY_COPY)
+        case _:
+            return False
 
 
 def _is_given_away(file: Script, call: ast.Call) -> bool:
@@ -242,7 +270,7 @@ def _behind_attribute(file: Script, node: ast.Attribute) -> Iterator[tuple[Scrip
 
 def uses_device(script: Script, expression: ast.expr) -> bool:
     """Whether samples (or what collates them) may live on, or pass through, an accelerator."""
-    return any(_is_device_use(file, node) for file, node in reachable(script, expression))
+    return any(_is_device_use(file, node) for file, node in reachable(script, expression, True))
 
 
 def _is_device_use(script: Script, node: ast.AST) -> bool:
