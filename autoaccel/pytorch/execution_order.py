@@ -27,14 +27,20 @@ _CALLING_NOTHING = tuple(
 
 
 def runs_within(
-    file: Script, node: ast.AST, script: Script, outer: ast.AST, makes_batches: Collection[ast.AST] = ()
+    file: Script,
+    node: ast.AST,
+    script: Script,
+    outer: ast.AST,
+    makes_batches: Collection[ast.AST] = (),
+    *,
+    stored: bool = True,
 ) -> bool:
     """Whether `node` may run inside the body of `outer`, directly or through calls, however many.
 
     A function that is handed over may be called whenever it pleases others, but for code that `makes_batches`, and for
-    functions that hold `outer` themselves. True also where it is not known.
+    functions that hold `outer` themselves. True also where it is not known. `stored` as of `extents_of`.
     """
-    extents = extents_of(script, outer)
+    extents = extents_of(script, outer, stored=stored)
     if any(_is_drawn_unseen(*each) for each in extents):
         return True
     around = set(_functions_around(script, outer))
@@ -140,19 +146,49 @@ def _functions_around(script: Script, node: ast.AST) -> Iterator[Function]:
             pending.extend(_mentions(file, function))
 
 
-def extents_of(script: Script, outer: ast.AST) -> list[ScriptNode]:
-    """A loop, and the loops that draw from it where it is part of a generator."""
+def extents_of(script: Script, outer: ast.AST, *, stored: bool = True) -> list[ScriptNode]:
+    """A loop, and the loops that draw from it where it is part of a generator; the whole function that makes the
+    generator where none is around it, but unless `stored` not for one that an attribute keeps: it is not drawn from
+    while it is made (`stored_generators`)."""
     found: list[ScriptNode] = [(script, outer)]
     for file, loop in found:
-        function = file.function(loop)
-        yields = any(file.in_scope(loop, kind) for kind in (ast.Yield, ast.YieldFrom))
-        for other, call in file.callers(function) if function is not None and yields else ():
-            loops = (each for each in other.ancestors(call) if isinstance(each, ast.For | ast.comprehension))
-            around = next(loops, None)
+        for other, call in _generators_of(file, loop):
+            around = _loop_around(other, call)
+            if around is None and not stored and _is_stored(other, call):
+                continue
             place = (other, around or other.function(call) or other.tree)
             if place not in found:
                 found.append(place)
     return found
+
+
+def stored_generators(script: Script, outer: ast.AST) -> list[CallSite]:
+    """The calls of generators with a loop in them that an attribute keeps: `self.batches = cycle(loader)`."""
+    return [
+        (other, call)
+        for file, loop in extents_of(script, outer, stored=False)
+        for other, call in _generators_of(file, loop)
+        if _loop_around(other, call) is None and _is_stored(other, call)
+    ]
+
+
+def _generators_of(script: Script, loop: ast.AST) -> Iterator[CallSite]:
+    """The calls of the generator of which a loop is a part."""
+    function = script.function(loop)
+    if function is not None and any(script.in_scope(loop, kind) for kind in (ast.Yield, ast.YieldFrom)):
+        yield from script.callers(function)
+
+
+def _loop_around(script: Script, call: ast.Call) -> ast.For | ast.comprehension | None:
+    return next((each for each in script.ancestors(call) if isinstance(each, ast.For | ast.comprehension)), None)
+
+
+def _is_stored(script: Script, call: ast.Call) -> bool:
+    match script.parent(call):
+        case ast.Assign(targets=[ast.Attribute()], value=value):
+            return value is call
+        case _:
+            return False
 
 
 def in_body(script: Script, node: ast.AST, outer: ast.AST) -> bool:

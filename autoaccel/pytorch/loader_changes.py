@@ -32,7 +32,7 @@ from autoaccel.pytorch.changing_calls import (
     possible_changes,
     writes,
 )
-from autoaccel.pytorch.execution_order import extents_of, in_body, runs_after, runs_within
+from autoaccel.pytorch.execution_order import extents_of, in_body, runs_after, runs_within, stored_generators
 from autoaccel.pytorch.kept_iterators import KeptIterator
 from autoaccel.pytorch.loader_calls import LoaderCall, iterations, loader_calls, loader_made, repeats
 from autoaccel.pytorch.loader_inputs import ALL, IN_WORKERS, LoaderInputs
@@ -160,16 +160,20 @@ class LoaderState:
 
     def _runs_beside(self, file: Script, node: ast.AST, script: Script, draw: ast.AST) -> bool:
         """Whether a place runs between two draws of batches: in the body of a loop, again and again beside a kept
-        iterator."""
+        iterator, at any time after a generator was made that an attribute keeps."""
         code = self.inputs.code
         if isinstance(draw, ast.Call):
             if file.function(node) in code:
                 return False
             kept = any(runs_within(file, node, script, loop, code) for loop in _lived_in(script, draw))
             return kept or repeats(file, node, script, draw)
+        kept_generators = stored_generators(script, draw)
+        if file.function(node) not in code and any(runs_after(file, node, *each) for each in kept_generators):
+            return True
         if self._is_local_binding(file, node):
-            return any(file is where and in_body(file, node, loop) for where, loop in extents_of(script, draw))
-        return runs_within(file, node, script, draw, code)
+            extents = extents_of(script, draw, stored=False)
+            return any(file is where and in_body(file, node, loop) for where, loop in extents)
+        return runs_within(file, node, script, draw, code, stored=False)
 
     def _is_local_binding(self, file: Script, node: ast.AST) -> bool:
         """Whether a name of a function is bound in that function: every call of it binds another one."""
