@@ -26,9 +26,13 @@ from autoaccel.dataflow.query import fixpoint
 from autoaccel.dataflow.syntax_index import Function, last_name
 from autoaccel.library_models.graph_operations import keeps_nothing
 from autoaccel.library_models.python_names import CONSTRUCTORS, NAMESPACES, PLAIN_DECORATORS, PROPERTIES
+from autoaccel.pytorch import datasets
 from autoaccel.pytorch.forwards import forward_methods
 from autoaccel.pytorch.gradients import sets_grad_mode, trains
 from autoaccel.pytorch.implicit_calls import iterated_values
+from autoaccel.pytorch.loader_calls import loader_made
+from autoaccel.pytorch.loader_changes import loader_state
+from autoaccel.pytorch.loader_inputs import PARTS
 from autoaccel.pytorch.object_references import connected_files
 
 _MADE = CONSTRUCTORS | {"__init_subclass__"}  # entered by the name of their class
@@ -261,7 +265,8 @@ def _iterated(script: Script, part: ast.AST) -> Iterator[tuple[ast.expr, ast.For
             yield from ((argument, None) for argument in call.args)
 
 
-def _of_part(script: Script, part: ast.AST, kinds: frozenset[str]) -> Iterator[Opening]:
+def _of_part(script: Script, part: ast.AST, kinds: frozenset[str], *, loaders: bool = True) -> Iterator[Opening]:
+    """The same for one piece of code; what its `loaders` make their batches from is looked into."""
     for call in script.within(part, ast.Call):
         if (
             called_name(script, call.func) in _UNSEEN
@@ -281,7 +286,10 @@ def _of_part(script: Script, part: ast.AST, kinds: frozenset[str]) -> Iterator[O
             if generator and value.node is not None and value.script is not None:
                 own.append((value.script, value.node))
             if any(trains(other, each) for other, each in own) or (
-                wanted and value.kind not in _PLAIN and not generator
+                wanted
+                and value.kind not in _PLAIN
+                and not generator
+                and not (loaders and _makes_plain_batches(value, kinds))
             ):
                 yield Opening(script, iterated, _BY_ITERATION, loop)
                 break
@@ -302,6 +310,24 @@ def _of_part(script: Script, part: ast.AST, kinds: frozenset[str]) -> Iterator[O
             if called_name(script, call.func) == "builtins.len":
                 if any(each.kind not in _PLAIN for argument in call.args for each in script.values(argument)):
                     yield Opening(script, call, frozenset({"__len__"}))
+
+
+def _makes_plain_batches(value: Value, kinds: frozenset[str]) -> bool:
+    """Whether iterating over a loader surely enters no code that needs gradients: all that it makes its batches from is
+    in sight, none of it trains, and none of it opens a way to code of these kinds."""
+    if value.kind is not Kind.LOADER or value.script is None or not isinstance(value.node, ast.Call):
+        return False
+    made = loader_made(value.script, value.node)
+    if made is None or made.problem is not None or made.possible & PARTS or "dataset" not in made.settings:
+        return False
+    sources = tuple(datasets.origins(value.script, made.settings["dataset"]))
+    if not sources or any(source.cls is None and source.kind is not Kind.DATASET for source in sources):
+        return False
+    inputs = loader_state(value.script, made).inputs
+    return not any(
+        trains(file, code) or any(True for _ in _of_part(file, code, kinds, loaders=False))
+        for code, file in (inputs.code | inputs.possible_code).items()
+    )
 
 
 def _is_strange(script: Script, manager: ast.expr) -> bool:
