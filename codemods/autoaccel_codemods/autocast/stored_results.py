@@ -27,10 +27,15 @@ _KEEPING = _CLIPS | frozenset(
     """sum mean clamp_min clamp_max squeeze unsqueeze view reshape flatten expand detach float double to type cpu cuda
     contiguous clone nan_to_num masked_fill where minimum maximum mul div neg""".split()
 )
+_BY_NAME: dict[type[ast.operator], frozenset[str]] = {
+    ast.Sub: frozenset({"sub", "subtract"}),
+    ast.Div: frozenset({"div", "divide", "true_divide"}),
+}
 _KEPT = frozenset({"for", "with", "import", "global"})  # other bindings may be of anything
 _CONSTANT = frozenset({Kind.NUMBER, Kind.BOOL, Kind.NONE, Kind.PARAMETER, Kind.STRING})
 
 
+_Place = tuple[Script, ast.expr]
 _BEFORE = -1  # outside all regions, in float32
 _Places = frozenset[int]
 """Where a value may come from: regions by their number, and `_BEFORE`."""
@@ -38,22 +43,19 @@ _Places = frozenset[int]
 
 def in_regions(regions: list[list[ast.AST]], rest: Iterable[ast.AST], file: Script, at: ast.AST) -> Iterator[Problem]:
     """Ratios in the code of regions, and in what is done to their results; `at` stands for code of other files."""
-    origins = _OriginFinder(file, regions)
+    origins: _OriginFinder | None = None
     code = reachable_code(file, [*(node for region in regions for node in region), *rest])
-    seen = set[ast.AST]()
-    for script, node in code:
-        for call in script.within(node, ast.Call):
-            if call in seen:
-                continue
-            seen.add(call)
-            for left, right in _compared(script, call):
-                if origins.differ(script, left, right):
-                    reason = skip_reasons.STORED_RATIO.format(text=script.source(right))
-                    yield problem_at(script, call, reason, file, at)
-                    break
+    calls = {call: script for script, node in code for call in script.within(node, ast.Call)}
+    for call, script in calls.items():
+        for left, right in _compared(script, call):
+            origins = origins or _OriginFinder(file, regions)
+            if origins.differ(left, right):
+                reason = skip_reasons.STORED_RATIO.format(text=right[0].source(right[1]))
+                yield problem_at(script, call, reason, file, at)
+                break
 
 
-def _compared(script: Script, call: ast.Call) -> Iterator[tuple[ast.expr, ast.expr]]:
+def _compared(script: Script, call: ast.Call) -> Iterator[tuple[_Place, _Place]]:
     """The two sides of every ratio that a call makes, or keeps near 1."""
     operand = _first_operand(script, call)
     if operand is None:
@@ -91,40 +93,39 @@ def _is_around_one(script: Script, call: ast.Call) -> bool:
             return False
 
 
-def _pairs(script: Script, expression: ast.expr, between: type[ast.operator]) -> Iterator[tuple[ast.expr, ast.expr]]:
+def _pairs(script: Script, expression: ast.expr, between: type[ast.operator]) -> Iterator[tuple[_Place, _Place]]:
     """The differences, or quotients, that an expression is made of: also by name, scaled, summed, clamped."""
-    pending, seen = [(expression, OPERANDS)], set[ast.AST]()
+    names = _BY_NAME[between]
+    pending, seen = [(script, expression, OPERANDS)], set[ast.AST]()
     while pending:
-        part, depth = pending.pop()
+        file, part, depth = pending.pop()
         if part in seen:
             continue
         seen.add(part)
+        inner: list[ast.expr] = []
         match part:
             case ast.BinOp(left=left, op=op, right=right):
                 if isinstance(op, between):
-                    yield left, right
+                    yield (file, left), (file, right)
                 elif between is ast.Sub and isinstance(op, ast.Add):  # -old + new
                     for negative, other in ((left, right), (right, left)):
                         if isinstance(negative, ast.UnaryOp) and isinstance(negative.op, ast.USub):
-                            yield other, negative.operand
-                pending += [(left, depth), (right, depth)]
-            case ast.UnaryOp(operand=operand):
-                pending.append((operand, depth))
-            case ast.Subscript(value=value):
-                pending.append((value, depth))
-            case ast.Call() if last_name(part.func) in ("sub", "subtract", "div", "divide", "true_divide"):
-                operands = given_values(part)
-                if isinstance(part.func, ast.Attribute) and script.qualname(part.func) is None:
-                    operands.insert(0, part.func.value)
-                if len(operands) > 1 and (last_name(part.func) in ("sub", "subtract")) is (between is ast.Sub):
-                    yield operands[0], operands[1]
-            case ast.Call() if last_name(part.func) in _KEEPING:
-                pending += [(each, depth) for each in given_values(part)]
-                if isinstance(part.func, ast.Attribute) and script.qualname(part.func) is None:
-                    pending.append((part.func.value, depth))
+                            yield (file, other), (file, negative.operand)
+                inner = [left, right]
+            case ast.UnaryOp(operand=inside) | ast.Subscript(value=inside):
+                inner = [inside]
+            case ast.Call() if last_name(part.func) in names | _KEEPING:
+                inner = given_values(part)
+                if isinstance(part.func, ast.Attribute) and file.qualname(part.func) is None:
+                    inner.insert(0, part.func.value)
+                if last_name(part.func) in names and len(inner) > 1:
+                    yield (file, inner[0]), (file, inner[1])
             case ast.Name() if depth:
-                values = (each.whole for each in script.definitions(part))
-                pending += [(value, depth - 1) for value in values if value is not None]
+                for definition in file.definitions(part):
+                    if isinstance(definition.node, ast.AugAssign) and isinstance(definition.node.op, between):
+                        yield (file, part), (file, definition.node.value)
+                    pending += [(other, value, depth - 1) for other, value, _ in _given(file, definition)]
+        pending += [(file, each, depth) for each in inner]
 
 
 class _OriginFinder:
@@ -138,13 +139,21 @@ class _OriginFinder:
                 for call in file.within(node, ast.Call):
                     self.regions[call] = self.regions.get(call, frozenset()) | {number}
 
-    def differ(self, script: Script, left: ast.expr, right: ast.expr) -> bool:
+    def differ(self, left: _Place, right: _Place) -> bool:
         """Whether one side may be made in a region, and the other elsewhere: before, or in another region, which may
         run at another time and in another precision."""
-        first, second = self._origins(script, left), self._origins(script, right)
-        one = frozenset[int]().union(*(places for each, places in first.items() if each not in second))
-        other = frozenset[int]().union(*(places for each, places in second.items() if each not in first))
+        first, second = self._origins(*left), self._origins(*right)
+        one = self._places(places for each, places in first.items() if each not in second)
+        other = self._places(places for each, places in second.items() if each not in first)
         return bool(one and other) and len(one | other) > 1
+
+    def _places(self, origins: Iterable[_Places]) -> _Places:
+        """Where a value is made that has these origins: what a region computes of stored inputs is made in it."""
+        known = list(origins)
+        if self.anywhere in known:
+            return self.anywhere
+        found = frozenset[int]().union(*known)
+        return (found - {_BEFORE}) or found
 
     def _origins(self, script: Script, expression: ast.expr) -> dict[object, _Places]:
         """Where a value is made, by what it is computed from: calls that run models, what is handed over or kept, and
