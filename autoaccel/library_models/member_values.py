@@ -37,6 +37,10 @@ def attribute(owner: Value, name: str, node: ast.expr, script: Script) -> Values
             return Values({owner._replace(how=owner.how or "view")})
         case Kind.TENSOR | Kind.BATCH | Kind.PARAMETER if name in VIEW_ATTRIBUTES | {"data", "grad"}:
             return made(Kind.TENSOR, node, script)
+        case Kind.TENSOR | Kind.BATCH | Kind.PARAMETER | Kind.ARRAY if name == "shape":
+            return made(Kind.SEQUENCE, node, script, items=((None, Values({NUMBER})),))
+        case Kind.TENSOR | Kind.BATCH | Kind.PARAMETER | Kind.ARRAY if name == "ndim":
+            return Values({NUMBER})
         case Kind.LOADER if name == "dataset":
             return made(Kind.DATASET, owner.node, owner.script)
         case Kind.EXTERNAL if owner.name is not None:

@@ -48,6 +48,10 @@ def test_methods(kind: Kind, call: str, expected: tuple[Kind, str | None] | None
     ("kind", "name", "expected"),
     [
         (Kind.BATCH, "T", (Kind.BATCH, "view")),
+        (Kind.BATCH, "shape", (Kind.SEQUENCE, None)),
+        (Kind.ARRAY, "shape", (Kind.SEQUENCE, None)),
+        (Kind.TENSOR, "ndim", (Kind.NUMBER, None)),
+        (Kind.UNKNOWN, "shape", (Kind.UNKNOWN, None)),
         (Kind.BATCH, "grad", (Kind.TENSOR, None)),
         (Kind.TENSOR, "data", (Kind.TENSOR, None)),
         (Kind.TENSOR, "device", (Kind.DEVICE, None)),
