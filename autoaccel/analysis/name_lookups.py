@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis import namespaces
-from autoaccel.analysis.classes import lineage
+from autoaccel.analysis.classes import external_lineage, instance_kind, lineage
 from autoaccel.analysis.rebound_names import is_handed_on
 from autoaccel.dataflow.abstract_values import ANY, NOTHING, Kind, Value
 from autoaccel.dataflow.bounds import TABLES
@@ -47,11 +47,44 @@ def member_may_be(script: Script, call: ast.Call, names: Iterable[str]) -> bool:
     return told and any(may_be_named(script, key, name) for name in names)
 
 
+def is_own_method(script: Script, expression: ast.expr) -> bool:
+    """Whether an expression surely is a method that the project defines, of an object of its own class: what torch does
+    under the same name, it does only where its body says so."""
+    if not isinstance(expression, ast.Attribute):
+        return False
+    owners = script.inference.possible(expression.value)
+    functions = script.inference.possible(expression)
+    return (
+        bool(owners and functions)
+        and all(_is_of_plain_class(owner) for owner in owners.unordered())
+        and all(_is_method(value) for value in functions.unordered())
+    )
+
+
+def _is_of_plain_class(owner: Value) -> bool:
+    """Whether an object has nothing of torch: neither it nor what its class derives from."""
+    return (
+        owner.cls is not None
+        and instance_kind(owner.cls) is Kind.OBJECT
+        and not any(name.startswith("torch.") for name in external_lineage(owner.cls))
+    )
+
+
+def _is_method(value: Value) -> bool:
+    if value.kind is not Kind.FUNCTION or not isinstance(value.node, ast.FunctionDef) or value.script is None:
+        return False
+    return isinstance(value.script.parent(value.node), ast.ClassDef)
+
+
 def mentions(script: Script, names: Collection[str]) -> list[ast.expr]:
     """Where a file names one of these functions of torch, or a member of some object that is called so, or computes a
-    name that may be one."""
+    name that may be one; methods of the project's own are none."""
     spelled = script.syntax_index.mentions(*names, *script.import_aliases(tuple(sorted(names))))
-    plain = [each for each in spelled if (script.qualname(each) or "torch.").startswith("torch.")]
+    plain = [
+        each
+        for each in spelled
+        if (script.qualname(each) or "torch.").startswith("torch.") and not is_own_method(script, each)
+    ]
     computed = (each for each in script.syntax_index.calls_named("getattr") if member_may_be(script, each, names))
     return [*plain, *computed]
 

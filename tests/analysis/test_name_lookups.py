@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Project, load
-from autoaccel.analysis.name_lookups import lookups, member_may_be, mentions, named_member, receiver
+from autoaccel.analysis.name_lookups import is_own_method, lookups, member_may_be, mentions, named_member, receiver
 
 FUNCTION = "def train(x): ...\n"
 METHOD = "class Agent:\n    def train(self, x): ...\n"
@@ -224,3 +224,41 @@ def test_mentions() -> None:
     )
     found = [script.source(each) for each in mentions(script, {"no_grad"})]
     assert found == ["torch.no_grad", "ng", "x.no_grad", "getattr(torch, 'no_' + what)"]
+
+
+OWN = "class Runner:\n    def compile(self): ...\n"
+MODEL = "from torch import nn\nclass Net(nn.Module):\n    def compile(self): ...\n"
+
+# By case: a file, and whether its last `compile` surely is a method that the project defines.
+OWN_METHODS = {
+    "of an object": (OWN + "Runner().compile()\n", True),
+    "of an object that a function gets": (OWN + "def f(r):\n    r.compile()\nf(Runner())\n", True),
+    "of itself": (OWN + "    def run(self):\n        self.compile()\n", True),
+    "of a base": (OWN + "class Fast(Runner): ...\nFast().compile()\n", True),
+    "of an unknown object": (OWN + "def f(r):\n    r.compile()\n", False),
+    "of a model": (MODEL + "Net().compile()\n", False),
+    "of one of two": (OWN + MODEL + "r = Runner() if x else Net()\nr.compile()\n", False),
+    "beside torch's": (
+        "from torch import nn\n" + OWN + "class Net(nn.Module, Runner): ...\nNet().compile()\n",
+        False,
+    ),
+    "of itself, which a model may be": (
+        "from torch import nn\n"
+        + OWN
+        + "    def run(self):\n        self.compile()\nclass Net(nn.Module, Runner): ...\nNet().run()\n",
+        False,
+    ),
+    "beside an unknown base": ("class Runner(base()):\n    def compile(self): ...\nRunner().compile()\n", False),
+    "replaced": ("import torch\n" + OWN + "r = Runner()\nr.compile = torch.compile\nr.compile()\n", False),
+    "not defined": ("class Runner: ...\nRunner().compile()\n", False),
+    "a function": ("def compile(): ...\ncompile()\n", False),
+}
+
+
+@pytest.mark.parametrize("case", OWN_METHODS)
+def test_methods_of_its_own(case: str) -> None:
+    text, expected = OWN_METHODS[case]
+    script = load(text)
+    *_, call = (each for each in script.syntax_index.calls_named("compile"))
+    assert is_own_method(script, call.func) is expected
+    assert bool(mentions(script, {"compile"})) is not expected

@@ -12,6 +12,7 @@ from autoaccel.dataflow.abstract_values import ClassRef, Kind
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.graph_operations import FORWARD_HOOKS, GRADIENT_HOOKS
+from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.compile.small_modules import is_function, is_small
 from autoaccel_codemods.compile.trained_models import TrainedModel
 
@@ -240,9 +241,21 @@ def of_file(script: Script, leaving_out: Collection[str] = ()) -> str | None:
             return _WHOLE_FILE[name]
         if name is not None and name.startswith(_ELSEWHERE):
             return "the model is sharded, remote or quantized"
-        if isinstance(call.func, ast.Attribute) and name is None:
-            if call.func.attr == "compile":
-                return "the script compiles already"
-            if call.func.attr == "share_memory":
-                return "several processes train it, and each would compile it"
+        if name is None and _calls_member(script, call, "compile"):
+            return "the script compiles already"
+        if name is None and _calls_member(script, call, "share_memory"):
+            return "several processes train it, and each would compile it"
     return None
+
+
+def _calls_member(script: Script, call: ast.Call, member: str) -> bool:
+    """Whether a call is of a model's method, by its name; a method of the project's own is one if it leads to one."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != member:
+        return False
+    if not name_lookups.is_own_method(script, call.func):
+        return True
+    return any(
+        other.inside(mention, code)
+        for other, code in reachable_code(script, [call])
+        for mention in name_lookups.mentions(other, {member})
+    )
