@@ -7,6 +7,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from autoaccel.analysis.name_lookups import is_own_method
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
@@ -112,7 +113,7 @@ def asks(script: Script, call: ast.Call) -> bool:
         case ast.Call(func=ast.Attribute(attr="requires_grad_"), args=[ast.Constant(value=False)], keywords=[]):
             return False
         case ast.Call(func=ast.Attribute(attr=name)) if name in _GRAD_METHODS:
-            return True
+            return not is_own_method(script, call.func)
         case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str() as name), *_]):
             return name in ("backward", "grad") or name in _GRAD_METHODS
         case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Constant(value="requires_grad"), value]):

@@ -134,6 +134,14 @@ def test_calls_that_ask(call: str, expected: bool) -> None:
     assert asks(*last_call(call + "\n")) is expected
 
 
+RUNNER = "class Runner:\n    def register_hook(self, hook):\n        self.hook = hook\n"
+
+
+def test_methods_of_its_own_ask_for_nothing() -> None:
+    assert not asks(*last_call(f"{RUNNER}Runner().register_hook(print)\n"))
+    assert asks(*last_call(f"{RUNNER}unknown.register_hook(print)\n"))
+
+
 @pytest.mark.parametrize(
     ("made", "expected"),
     [

@@ -9,6 +9,7 @@ import ast
 from collections.abc import Sequence
 from pathlib import Path
 
+from autoaccel.analysis.name_lookups import is_own_method
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.definitions import Definition
@@ -50,11 +51,11 @@ _KINDS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION, Kind.TENSOR, Kind.BATCH, Ki
 def refuse(script: Script, region: StepRegion) -> None:
     """Raises `DeclinedError` where something is done, or may be."""
     for other in dict.fromkeys((script, *script.project.related(script))):
-        if name := next((each for each in _HOOKS if other.syntax_index.mentions(each)), None):
+        if name := next((each for each in _HOOKS if _is_mentioned(other, each)), None):
             raise DeclinedError(f"`{name}` may run other code in it")
         if name := next((each for each in ("forward", "__call__") if other.syntax_index.stored(each)), None):
             raise DeclinedError(f"`{name}` is assigned, to code that is not looked at")
-        if name := next((each for each in _SHARING if other.syntax_index.mentions(each)), None):
+        if name := next((each for each in _SHARING if _is_mentioned(other, each)), None):
             raise DeclinedError(f"`{name}` lets other processes train the model at the same time")
         if other.syntax_index.mentions(_COUNTED):
             raise DeclinedError(f"`{_COUNTED}` tells how often a function was called")
@@ -72,6 +73,11 @@ def refuse(script: Script, region: StepRegion) -> None:
             if said := _said(other, part, own=own):
                 line = getattr(part, "lineno", code_line(code))
                 raise DeclinedError(_located(code, line, said, None if other is script else other.path))
+
+
+def _is_mentioned(script: Script, name: str) -> bool:
+    """Whether a file names something so, other than a method that the project defines."""
+    return any(not is_own_method(script, each) for each in script.syntax_index.mentions(name))
 
 
 def _located(code: ast.AST, line: int, said: str, path: Path | None) -> str:
