@@ -20,7 +20,7 @@ from autoaccel.library_models import library_values
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.abstract_values import ClassRef
+    from autoaccel.dataflow.abstract_values import ClassRef, Value
 
 Binding = tuple[ast.expr | Definition, ElementPath]
 
@@ -149,6 +149,15 @@ def instance_kind(ref: ClassRef) -> Kind:
             return Kind[kind]
         plain = plain and library_values.is_known_class(name)
     return Kind.OBJECT if plain else Kind.UNKNOWN
+
+
+def is_plain_object(value: Value) -> bool:
+    """Whether an object is of a class of the project that has nothing of torch, whatever it derives from."""
+    return (
+        value.cls is not None
+        and instance_kind(value.cls) is Kind.OBJECT
+        and not any(name.startswith("torch.") for name in external_lineage(value.cls))
+    )
 
 
 @fixpoint(False, True)

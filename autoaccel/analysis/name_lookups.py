@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis import namespaces
-from autoaccel.analysis.classes import external_lineage, instance_kind, lineage
+from autoaccel.analysis.classes import is_plain_object, lineage
 from autoaccel.analysis.rebound_names import is_handed_on
 from autoaccel.dataflow.abstract_values import ANY, NOTHING, Kind, Value
 from autoaccel.dataflow.bounds import TABLES
@@ -56,17 +56,8 @@ def is_own_method(script: Script, expression: ast.expr) -> bool:
     functions = script.inference.possible(expression)
     return (
         bool(owners and functions)
-        and all(_is_of_plain_class(owner) for owner in owners.unordered())
+        and all(is_plain_object(owner) for owner in owners.unordered())
         and all(_is_method(value) for value in functions.unordered())
-    )
-
-
-def _is_of_plain_class(owner: Value) -> bool:
-    """Whether an object has nothing of torch: neither it nor what its class derives from."""
-    return (
-        owner.cls is not None
-        and instance_kind(owner.cls) is Kind.OBJECT
-        and not any(name.startswith("torch.") for name in external_lineage(owner.cls))
     )
 
 

@@ -12,7 +12,9 @@ import re
 from collections.abc import Iterable
 
 from autoaccel.analysis.script import Script
-from autoaccel.pytorch.mentions_in_reach import mention_in_reach
+from autoaccel.dataflow.abstract_values import Value
+from autoaccel.pytorch.mentions_in_reach import mention_in_reach, mentions_in_reach
+from autoaccel.pytorch.separate_models import stays_separate
 
 # Other libraries have theirs: `torch_geometric.nn.DataParallel`, `mmcv.parallel.MMDataParallel`.
 _REPLICATES = re.compile(
@@ -24,3 +26,16 @@ _MENTIONED = re.compile("DataParallel|data_parallel|parallel_apply")
 def replicated(scripts: Iterable[Script]) -> tuple[Script, ast.AST] | None:
     """Where code of these files, or what it calls in others, has a model replicated."""
     return mention_in_reach(scripts, _REPLICATES, _MENTIONED)
+
+
+def may_be_replicated(scripts: Iterable[Script], model: Iterable[Value]) -> bool:
+    """Whether a model with these constructors, or a part of it, may be replicated: not where every one that is, and the
+    model itself, stays a model of its own."""
+    replicating = [*mentions_in_reach(scripts, _REPLICATES, _MENTIONED)]
+    if not replicating:
+        return False
+    made = [(value.script, value.node) for value in model]
+    made += [(script, script.call_of(mention)) for script, mention in replicating]
+    return not all(
+        script is not None and isinstance(node, ast.Call) and stays_separate(script, node) for script, node in made
+    )

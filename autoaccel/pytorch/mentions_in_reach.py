@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,15 @@ _ASKING = frozenset({"isinstance", "issubclass"})
 
 def mention_in_reach(
     scripts: Iterable[Script], names: re.Pattern[str], text: re.Pattern[str]
-) -> tuple[Script, ast.AST] | None:
-    """Where code of these files, or what it calls in others, mentions one of the qualified `names`.
+) -> tuple[Script, ast.expr] | None:
+    """The first place where code of these files, or what it calls in others, mentions one of the qualified `names`."""
+    return next(mentions_in_reach(scripts, names, text), None)
+
+
+def mentions_in_reach(
+    scripts: Iterable[Script], names: re.Pattern[str], text: re.Pattern[str]
+) -> Iterator[tuple[Script, ast.expr]]:
+    """All of these places.
 
     Args:
         scripts: The files to begin with.
@@ -29,33 +36,29 @@ def mention_in_reach(
     """
     whole = dict.fromkeys(scripts)
     for script in whole:
-        if (mention := _first_mention(script, script.tree, names, text)) is not None:
-            return script, mention
+        yield from ((script, mention) for mention in _mentions(script, script.tree, names, text))
     known = {script.text for script in whole}
     texts = dict.fromkeys(each for script in whole for each in script.project.related_texts(script))
     if not any(text.search(each) for each in texts if each not in known):
-        return None
+        return
     seen: set[ast.AST] = set()
     for script in whole:
         functions = (*script.find(ast.FunctionDef), *script.find(ast.AsyncFunctionDef))
         for other, node in reachable_code(script, (script.tree, *functions)):
             if other not in whole and node not in seen:
                 seen.add(node)
-                if (mention := _first_mention(other, node, names, text)) is not None:
-                    return other, mention
-    return None
+                yield from ((other, mention) for mention in _mentions(other, node, names, text))
 
 
-def _first_mention(script: Script, node: ast.AST, names: re.Pattern[str], text: re.Pattern[str]) -> ast.AST | None:
-    """The first mention that is not in a question or a type."""
+def _mentions(script: Script, node: ast.AST, names: re.Pattern[str], text: re.Pattern[str]) -> Iterator[ast.expr]:
+    """The mentions that are not in a question or a type."""
     if not _says(script, text):
-        return None
+        return
     mentions: list[tuple[ast.Name | ast.Attribute, str]] = [*script.qualified_attributes, *script.qualified_names]
     for part, name in mentions:
         if _matches(names, name) and isinstance(part.ctx, ast.Load) and script.inside(part, node):
             if not _asks(script, part):
-                return part
-    return None
+                yield part
 
 
 @once
