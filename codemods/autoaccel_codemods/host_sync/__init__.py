@@ -6,7 +6,7 @@ used: it is the same bit for bit. On a CPU, which has nothing to wait for, `.ite
 
 Left alone:
 - sums that are read in every iteration: by a progress bar, a comparison;
-- loops that wait for the device anyway, or that are timed;
+- loops that wait for the device anyway, also in a function that they call, or that are timed;
 - sums in attributes and containers, in names that other functions read, and what is more than a sum of values;
 - quotients such as `loss.item() / n`, which a GPU rounds otherwise;
 - losses that are appended, compared or checked for NaN;

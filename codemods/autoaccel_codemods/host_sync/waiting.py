@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -19,6 +20,7 @@ from autoaccel_codemods.host_sync import reads
 from autoaccel_codemods.host_sync.sums import Addition, Sum
 
 _READING = frozenset({"item", "tolist", "cpu", "numpy"})
+_TENSORS = (Kind.TENSOR, Kind.BATCH, Kind.PARAMETER)
 _CLOCKS = frozenset(
     """time.time time.perf_counter time.monotonic time.process_time time.time_ns time.perf_counter_ns
     timeit.default_timer""".split()
@@ -95,6 +97,32 @@ def _wait(script: Script, found: Sum, gone: set[ast.Call]) -> str | None:
                 return f"the loop is timed, in line {call.lineno}"
             if isinstance(call.func, ast.Attribute) and call.func.attr in _READING and not _is_host(script, call):
                 return f"the loop waits for the device in line {call.lineno} all the same"
+            if (reading := _reading_function(script, call)) is not None:
+                return f"the loop waits for the device in line {call.lineno} all the same, in `{reading.name}`"
+    return None
+
+
+def _reading_function(script: Script, call: ast.Call) -> ast.FunctionDef | None:
+    """The function of the project, if it is known, in which a call surely reads a tensor on the host."""
+    pending = [script.callees(call)]
+    seen: set[ast.FunctionDef] = set()
+    for callees in pending:  # grows while it is walked
+        if len(callees) != 1 or callees[0][1] in seen:
+            continue
+        ((other, function),) = callees
+        seen.add(function)
+        if any(other.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom)):
+            continue
+        left = min(
+            (each.end_lineno or each.lineno for each in other.in_scope(function, ast.Return)), default=sys.maxsize
+        )
+        for inner in other.in_scope(function, ast.Call):
+            if inner.lineno > left or not _is_each_time(other, inner, function):
+                continue
+            if isinstance(inner.func, ast.Attribute) and inner.func.attr in _READING:
+                if other.kind(inner.func.value) in _TENSORS:
+                    return function
+            pending.append(other.callees(inner))
     return None
 
 
@@ -115,6 +143,8 @@ def _is_each_time(script: Script, node: ast.AST, loop: ast.AST) -> bool:
         if ancestor is loop:
             return child in _repeated(loop)
         match ancestor:
+            case ast.If(test=test, body=[*body]) if child in body and _asks_for_tensor(script, test):
+                pass
             case ast.If(test=test) | ast.IfExp(test=test) if child is not test:
                 return False
             case ast.BoolOp(values=[first, *_]) if child is not first:
@@ -123,6 +153,17 @@ def _is_each_time(script: Script, node: ast.AST, loop: ast.AST) -> bool:
                 return False
         child = ancestor
     return False
+
+
+def _asks_for_tensor(script: Script, test: ast.expr) -> bool:
+    """`torch.is_tensor(x)`, and the like, of what is one."""
+    match test:
+        case ast.Call(args=[asked]) if script.qualname(test.func) == "torch.is_tensor":
+            return script.kind(asked) in _TENSORS
+        case ast.Call(func=ast.Name(id="isinstance"), args=[asked, kind]) if script.qualname(kind) == "torch.Tensor":
+            return script.kind(asked) in _TENSORS
+        case _:
+            return False
 
 
 def _repeated(loop: ast.AST) -> Iterator[ast.AST]:
