@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from autoaccel.analysis.classes import class_info, lineage, methods
+from autoaccel.analysis.classes import class_info, external_lineage, lineage, methods
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.library_models.tensor_views import VIEWS
@@ -15,6 +15,8 @@ _LAYERS = WITHOUT_PARAMETERS | frozenset(
     for name in """Linear Bilinear Embedding EmbeddingBag Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d
     ConvTranspose3d""".split()
 )
+_ADDING = frozenset({"register_parameter", "register_module", "add_module"})
+_WITH_PARAMETERS = (Kind.MODULE, Kind.PARAMETER)
 _RESHAPING = frozenset("torch.nn.Flatten torch.nn.Unflatten torch.nn.Identity".split())
 _RESHAPES = VIEWS | {"size", "dim", "contiguous", "float", "to"}
 
@@ -61,19 +63,34 @@ def _has_one_operation(ref: ClassRef, around: frozenset[ast.ClassDef]) -> bool:
 
 def is_function(model: Value) -> bool:
     """Whether a class of the project surely has no parameters: neither its own, nor layers, nor what it is given."""
-    if model.cls is None:
+    return model.cls is not None and _has_only_functions(model.cls, frozenset())
+
+
+def _has_only_functions(cls: ClassRef, around: frozenset[ast.ClassDef]) -> bool:
+    """Whether a class, which is a part of those `around`, and all that it is made of have no parameters."""
+    around |= {cls.node}
+    if not all(_is_base_of_functions(name) for name in external_lineage(cls)):
         return False
-    for ref in lineage(model.cls):
-        if not all(_has_no_parameters(ref.script, call) for call in ref.script.within(ref.node, ast.Call)):
+    for ref in lineage(cls):
+        if not all(_has_no_parameters(ref.script, call, around) for call in ref.script.within(ref.node, ast.Call)):
             return False
         for name, bound in class_info(ref).attributes.items():
             values = [ref.script.values(value) for value, _ in bound if isinstance(value, ast.expr)]
             given = [each for found in values for each in found if each.name not in WITHOUT_PARAMETERS]
-            if any(each.kind in (Kind.MODULE, Kind.PARAMETER) for each in given):
+            if not all(_is_function(each, around) for each in given if each.kind in _WITH_PARAMETERS):
                 return False
             if any(each.kind is Kind.UNKNOWN for each in given) and _is_run(ref, name):
                 return False
     return True
+
+
+def _is_base_of_functions(name: str) -> bool:
+    return name in ("torch.nn.Module", "object", "abc.ABC") or (name.startswith("torch.nn.") and name.endswith("Loss"))
+
+
+def _is_function(value: Value, around: frozenset[ast.ClassDef]) -> bool:
+    """Whether what a class keeps is a function, too."""
+    return value.cls is not None and (value.cls.node in around or _has_only_functions(value.cls, around))
 
 
 def _is_run(ref: ClassRef, name: str) -> bool:
@@ -88,8 +105,11 @@ def _is_run(ref: ClassRef, name: str) -> bool:
     return False
 
 
-def _has_no_parameters(script: Script, call: ast.Call) -> bool:
+def _has_no_parameters(script: Script, call: ast.Call, around: frozenset[ast.ClassDef]) -> bool:
     name = script.qualname(call.func)
     if name is not None and name.startswith("torch.nn.") and name.count(".") == 2:
         return name in WITHOUT_PARAMETERS or name.endswith("Loss")
-    return not any(value.kind is Kind.CLASS for value in script.values(call.func))
+    if isinstance(call.func, ast.Attribute) and call.func.attr in _ADDING:
+        return False
+    made = [value for value in script.values(call.func) if value.kind is Kind.CLASS]
+    return all(_is_function(value, around) for value in made)
