@@ -11,10 +11,13 @@ import ast
 import enum
 from collections.abc import Iterable, Iterator
 
+from autoaccel.analysis.attribute_values import stored_values
+from autoaccel.analysis.attributes import stores
 from autoaccel.analysis.callables import called_name
+from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.analysis.rebound_names import rebound_names
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value, Values
 from autoaccel.dataflow.call_arguments import given_values, unpacks
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.definitions import Definition, ElementPath
@@ -50,6 +53,7 @@ _OBJECTS = _NO_TENSORS | {Kind.PARAMETER, Kind.MODULE, Kind.OPTIMIZER, Kind.OBJE
 _FACTORIES = (FILLING | ROUNDED | DRAWING) - {"normal"}
 _DETACHED = frozenset({"detach", "data"})
 _APART = _DETACHED | {"clone", "numpy", "item", "tolist", "repeat", "shape"}  # no change of these changes their owner
+_COPIES = frozenset({"copy", "astype"})  # no tensor has them; of arrays and containers they give others
 # Methods that take a tensor for its type, shape or device alone, if they take one.
 _LIKE = VIEW_METHODS | frozenset("type_as to type cuda cpu repeat sum mean max min".split())
 _LEAVES = frozenset("requires_grad_ retain_grad register_hook".split())
@@ -210,15 +214,25 @@ def _has_plain_samples(batch: Value) -> bool:
     file = batch.script
     if file is None:
         return False
-    loaders = [loop.loader for loop in loader_loops(file) if loop.node is batch.node]
+    loaders = [file.values(loop.loader) for loop in loader_loops(file) if loop.node is batch.node]
     if not loaders and isinstance(batch.node, ast.Call):
         parts: list[ast.expr] = [*file.within(batch.node, ast.Name), *file.within(batch.node, ast.Call)]
-        loaders = [part for part in parts if file.kind(part) is Kind.LOADER]
-    if not loaders or any(file.kind(each) is not Kind.LOADER for each in loaders):
+        loaders = [each for part in parts for each in _loaders(file.values(part))]
+    if not loaders or any(each.kind is not Kind.LOADER for each in loaders):
         return False
-    made = [each for loader in loaders for each in file.creations(loader)]
+    created = [(each.script, each.node) for values in loaders for each in values]
+    made = [(other, call) for other, call in created if other is not None and isinstance(call, ast.Call)]
     calls = [(other, each) for other, call in made for each in loader_calls(other) if each.call is call]
     return len(calls) == len(made) and not any(_has_graph(other, each) for other, each in calls)
+
+
+def _loaders(values: Values) -> Iterator[Values]:
+    """The loaders that an expression may be, or that an iterator goes over: `next(iter(loader))`, `next(batches)`."""
+    if values.kind is Kind.LOADER:
+        yield values
+    elif values.kind is Kind.ITERATOR:
+        for value in values:
+            yield from (each for _, each in value.items)
 
 
 def _has_graph(script: Script, loader: LoaderCall) -> bool:
@@ -471,8 +485,16 @@ class _Changed:
         elif isinstance(call.func, ast.Attribute) and is_tensor(script, call.func.value):
             if call.func.attr not in _APART:
                 self.add(script, call.func.value)
+        elif isinstance(call.func, ast.Attribute) and call.func.attr in _COPIES and not _defines(script, _COPIES):
+            pass
         else:
             self.any = True
+
+
+@once
+def _defines(script: Script, names: frozenset[str]) -> bool:
+    """Whether a method of the project has one of some names."""
+    return any(each.name in names for other in connected_files(script) for each in other.find(ast.FunctionDef))
 
 
 def _may_hand_on(script: Script, call: ast.Call, name: str | None) -> bool:
@@ -515,10 +537,13 @@ def _changed_in(script: Script) -> Iterator[ast.expr | None]:
             yield call.func.value
     for statement in script.find(ast.AugAssign):
         if not script.values(statement.value).kinds <= _NO_TENSORS and _may_be_tensor(script, statement.target):
-            yield statement.target
+            if not _is_own_sum(script, statement.target):
+                yield statement.target
     for assigned in script.find(ast.Assign):
         for target in assigned.targets:
             if isinstance(target, ast.Subscript) and not script.values(assigned.value).kinds <= _NO_TENSORS:
+                if _is_text(target.slice):
+                    continue  # no tensor has keys
                 if not _holds_no_graph(script, assigned.value) and _may_be_tensor(script, target.value):
                     yield target.value
     for compared in script.find(ast.Compare):
@@ -526,6 +551,30 @@ def _changed_in(script: Script) -> Iterator[ast.expr | None]:
             sides = [compared.left, *compared.comparators]
             if all(_may_be_tensor(script, each) for each in sides):
                 yield from sides
+
+
+def _is_text(key: ast.expr) -> bool:
+    return isinstance(key, ast.Constant) and isinstance(key.value, str)
+
+
+def _is_own_sum(script: Script, target: ast.expr) -> bool:
+    """Whether an attribute that is added to begins as a number wherever it is stored: what changes then is the tensor
+    that the first addition has made. Who reads the attribute knows nothing of its origin."""
+    if not isinstance(target, ast.Attribute):
+        return False
+    owners = script.values(target.value)
+    return all(value.cls is not None and _begins_as_number(value.cls, target.attr) for value in owners)
+
+
+def _begins_as_number(cls: ClassRef, name: str) -> bool:
+    stored = [each for each in stores(cls, name) if each.how != "add"]
+    bound = [
+        definition
+        for ref in lineage(cls)
+        for definition, _ in class_info(ref).attributes.get(name, ())
+        if not isinstance(definition, ast.expr)
+    ]
+    return not bound and bool(stored) and all(stored_values(each).kinds <= _NO_TENSORS for each in stored)
 
 
 def _may_be_tensor(script: Script, expression: ast.expr) -> bool:

@@ -106,6 +106,10 @@ NAMES = {
     "sorted, the places": ("y, z = net(x).sort(0)\nz", Origin.SHARED),
     "split": ("y, z = x.split(1)\nz", Origin.UNKNOWN),
 }
+METER = (
+    "class Meter:\n    def __init__(self, start):\n        self.total = {start}\n"
+    "    def add(self, value):\n        self.total += value\n"
+)
 CHANGES = {
     "a leaf": "y.requires_grad_()",
     "a leaf by its attribute": "y.requires_grad = True",
@@ -129,6 +133,14 @@ CHANGES = {
     "a view that is written to": "y.view(2, 1).mul_(weight)",
     "compared": "print(y is z)",
     "its hook": "y.register_hook(print)",
+    "added to as an attribute": METER.format(start="start") + "Meter(y).add(weight)",
+    "added to as an attribute that others store": METER.format(start=0) + "m = Meter(0)\nm.total = y\nm.add(weight)",
+    "added to as an attribute of any name": METER.format(start=0) + "setattr(Meter(0), options.name, y)",
+    "added to as an attribute of something": "options.total += weight",
+    "written to, of a copy of its own kind": (
+        "class Box:\n    def copy(self):\n        return y\nz = options.box.copy()\nz[0] = weight[0]"
+    ),
+    "written to, of something": "z = options.box()\nz[0] = weight[0]",
 }
 HARMLESS = {
     "numbers": "y.fill_(1.0)",
@@ -149,6 +161,9 @@ HARMLESS = {
     "nothing": "print(y is None)",
     "a loss": "loss = 0\nloss += nn.functional.mse_loss(net(y), y)",
     "read": "print(y.requires_grad, y.data, y.shape)",
+    "a sum in an attribute": METER.format(start=0) + "Meter(0).add(weight)\nMeter(0).add(options.loss)",
+    "an entry of something": "for group in options.groups:\n    group['rate'] = options.rate",
+    "a copy of an array": "def flip(a):\n    a = a.copy()\n    a[0] = options.first\n    return a",
 }
 
 
@@ -194,6 +209,20 @@ def test_a_batch_that_is_changed() -> None:
 
 def test_the_first_batch() -> None:
     assert last_origin("batch = next(iter(DataLoader(TensorDataset(x))))\nbatch[0]") is Origin.SHARED
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        ("iter(DataLoader(TensorDataset(x)))", Origin.SHARED),
+        ("iter(DataLoader(TensorDataset(weight)))", Origin.UNKNOWN),
+        ("iter(elsewhere(x))", Origin.UNKNOWN),
+        ("iter(DataLoader(TensorDataset(x))) if cuda else iter(elsewhere(x))", Origin.UNKNOWN),
+        ("iter(DataLoader(TensorDataset(x))) if cuda else iter(DataLoader(TensorDataset(weight)))", Origin.UNKNOWN),
+    ],
+)
+def test_a_batch_of_an_iterator(made: str, expected: Origin) -> None:
+    assert last_origin(f"batches = {made}\n(batch,) = next(batches)\nbatch") is expected
 
 
 @pytest.mark.parametrize(
