@@ -172,8 +172,15 @@ def _trains_with_data(script: Script, loop: ast.For) -> bool:
 
 
 def moves_parts(script: Script, target: ast.expr, loop: ast.For | ast.AsyncFor | ast.While) -> bool:
-    """`x.to(device)` or `x.cuda()`, in a loop, of a name that a target binds."""
+    """`x.to(device)` or `x.cuda()`, in a loop, of a name that a target binds, or of what a comprehension finds in it:
+    `{key: value.to(device) for key, value in batch.items()}`."""
     bound = {each.id for each in script.within(target, ast.Name)}
+    for inner in script.within(loop, ast.comprehension):
+        iterated = inner.iter
+        if isinstance(iterated, ast.Call) and isinstance(iterated.func, ast.Attribute) and not iterated.args:
+            iterated = iterated.func.value
+        if isinstance(iterated, ast.Name) and iterated.id in bound:
+            bound |= {each.id for each in script.within(inner.target, ast.Name)}
     return any(
         isinstance(call.func, ast.Attribute)
         and (call.func.attr == "cuda" or (call.func.attr == "to" and not _only_converts(script, call)))

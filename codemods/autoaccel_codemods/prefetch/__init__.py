@@ -50,6 +50,7 @@ from autoaccel.pytorch.loader_loops import (
     LoaderLoop,
     holds_batches,
     loops_of_unknown,
+    moves_parts,
 )
 from autoaccel.pytorch.recursive_moves import CONTAINERS, looked_into, parameter
 from autoaccel.rewriting.rule import Rule
@@ -94,6 +95,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
                 yield _on_cpu(script, loop)
             elif in_memory.works(script, loop.node):
                 yield RULE.skip(loop.node, unfit or (_unmoved(script) if loop.known else _unknown(script, loop.loader)))
+            elif not loop.known and moves_parts(script, loop.target, loop.node):
+                yield RULE.skip(loop.node, _unknown(script, loop.loader))
             continue
         moves = list(dict.fromkeys(read.transfer for read in batch.reads if read.transfer in moved))
         walks = [each for each in moves if parameter(each.script, each)]
