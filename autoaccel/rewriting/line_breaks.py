@@ -9,8 +9,10 @@ several lines would be broken where they are. Other files keep the breaks that e
 from __future__ import annotations
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +25,8 @@ from autoaccel.rewriting.black_style import Formatter, Line, tokens_of
 from autoaccel.rewriting.places import Places, newline_of, raw_lines
 
 _IN_SUBSCRIPT = re.compile(r"[\w)\]]\[$")  # a line that ends with the bracket of one: too long reads better
+_FIRST_WORD = re.compile(r"\s*\W*\w*")
+_SEVERAL = 3
 _WIDTHS = (88, 79, 80, 100, 120)
 
 
@@ -36,9 +40,14 @@ def laid_out(before: Places, after: str) -> str:
         after, places = apart, Places(apart, ast.parse(apart))
     tree, known = places.tree, _texts(before)
     changed = [each for each in _statements(places) if each.text not in known]
+    if formatter is None and (aligned := _aligned(before, places, changed)) != after:
+        shifted = Places(aligned, ast.parse(aligned))
+        if ast.dump(shifted.tree) == ast.dump(tree):
+            after, places = aligned, shifted
+            changed = [each for each in _statements(places) if each.text not in known]
     if formatter is None:
         crowded = _crowded(tree) if "\t" not in after else set()
-        longest = max(before.widest, *map(len, before.lines)) if "\t" not in after else sys.maxsize
+        longest = max(before.widest, _usual_width(before)) if "\t" not in after else sys.maxsize
         moved = {text.strip() for text in known}  # to the right, as it was
         hugging = any(map(_is_hugging, before.lines))
         changed = [
@@ -59,6 +68,63 @@ def laid_out(before: Places, after: str) -> str:
         laid = Places(text, ast.parse(text))
         text, places = (text, laid) if ast.dump(laid.tree) == ast.dump(tree) else (after, places)
     return text if formatter else _with_comments_in_line(before, places)
+
+
+def _aligned(before: Places, after: Places, changed: Sequence[_Statement]) -> str:
+    """The text with lines that were aligned with the bracket around them below it again, wherever it is now."""
+    broken = [each for each in changed if each.first < each.last]
+    if not broken or "\t" in after.text:
+        return after.text
+    was_aligned: dict[str, bool] = {}
+    for each in _statements(before):
+        if each.first < each.last:
+            own = each.text.split("\n")
+            for text, column in zip(own[1:], _columns(own)[1:], strict=True):
+                beginning = _beginning(text)
+                here = len(text) - len(text.lstrip()) == column
+                was_aligned[beginning] = was_aligned.get(beginning, True) and here
+    lines = raw_lines(after.text)
+    for each in broken:
+        own = each.text.split("\n")
+        for index in range(1, len(own)):
+            column = _columns(own)[index]
+            if column is not None and was_aligned.get(_beginning(own[index]), False):
+                own[index] = " " * column + own[index].lstrip()
+                end = lines[each.first - 1 + index][len(after.lines[each.first - 1 + index]) :]
+                lines[each.first - 1 + index] = own[index] + end
+    return "".join(lines)
+
+
+def _beginning(line: str) -> str:
+    """The indentation of a line and its first word, by which it is known again when its end has changed."""
+    found = _FIRST_WORD.match(line)
+    return found[0] if found else line
+
+
+def _columns(lines: Sequence[str]) -> list[int | None]:
+    """The column behind the bracket that is open where each line of a statement begins; None where there is none, or
+    within a text."""
+    found: list[int | None] = [None] * len(lines)
+    opened: list[int] = []
+    above = 1
+    try:
+        for token in tokenize.generate_tokens(io.StringIO("\n".join(lines) + "\n").readline):
+            first, last = token.start[0], token.end[0]
+            for number in range(above + 1, min(first, len(lines)) + 1):
+                found[number - 1] = opened[-1] if opened else None
+            above = max(first, last if token.type == tokenize.STRING else first)
+            if token.type == tokenize.OP and token.string in "([{":
+                opened.append(token.end[1])
+            elif token.type == tokenize.OP and token.string in ")]}" and opened:
+                opened.pop()
+    except (tokenize.TokenError, SyntaxError):
+        return [None] * len(lines)
+    return found
+
+
+def _usual_width(places: Places) -> int:
+    """The width that several lines of a file have: a single long one shows nothing of its author's ways."""
+    return min(sorted(map(len, places.lines))[-_SEVERAL:], default=0)
 
 
 def _width(statement: str) -> int:

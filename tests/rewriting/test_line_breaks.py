@@ -245,4 +245,41 @@ def test_no_line_gets_longer_than_those_of_the_file() -> None:
 """
     assert laid_out(places(header + body), after + body) == expected + body
     wide = f"x = {'1 + ' * 40}1\n"
-    assert laid_out(places(wide + header + body), wide + after + body) == wide + after + body
+    assert laid_out(places(wide + header + body), wide + after + body) == wide + expected + body
+    assert laid_out(places(3 * wide + header + body), 3 * wide + after + body) == 3 * wide + after + body
+
+
+# By case: a statement, what an edit makes of it, and how the lines below its first are to stand.
+ALIGNED = {
+    "what is wrapped": (
+        "opt = Adam(net.parameters(),\n           lr=0.1)\n",
+        "opt = accel.optimizer(Adam(net.parameters(),\n           lr=0.1))\n",
+        "opt = accel.optimizer(Adam(net.parameters(),\n                           lr=0.1))\n",
+    ),
+    "several brackets": (
+        "opt = Adam(chain(a.parameters(),\n                 b.parameters()),\n           lr=0.1)\n",
+        "opt = my.Adam(chain(a.parameters(),\n                 b.parameters()),\n           lr=0.1)\n",
+        "opt = my.Adam(chain(a.parameters(),\n                    b.parameters()),\n              lr=0.1)\n",
+    ),
+    "a header": (
+        "for x in zip(loader,\n             others):\n    f(x)\n",
+        "for x in zip(accel.prefetch(loader),\n             others):\n    f(x)\n",
+        "for x in zip(accel.prefetch(loader),\n             others):\n    f(x)\n",
+    ),
+    "indented by a fixed width": (
+        "opt = Adam(net.parameters(),\n    lr=0.1)\n",
+        "opt = accel.optimizer(Adam(net.parameters(),\n    lr=0.1))\n",
+        "opt = accel.optimizer(Adam(net.parameters(),\n    lr=0.1))\n",
+    ),
+    "within a text": (
+        'x = f("""a(\n      b""",\n      c)\n',
+        'x = g.f("""a(\n      b""",\n      c)\n',
+        'x = g.f("""a(\n      b""",\n        c)\n',
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ALIGNED)
+def test_lines_stay_aligned_with_their_bracket(case: str) -> None:
+    before, after, expected = ALIGNED[case]
+    assert laid_out(places(before), after) == expected
