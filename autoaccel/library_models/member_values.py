@@ -65,6 +65,8 @@ def method(owner: Value, name: str, node: ast.Call, script: Script) -> Values | 
             return _of_batch(owner, name, node, script)
         case Kind.TENSOR | Kind.PARAMETER:
             return _of_tensor(name, node, script)
+        case Kind.ARRAY if name == "tolist":
+            return made(Kind.SEQUENCE, node, script)  # of what its elements are
         case Kind.ARRAY:
             return Values({NUMBER}) if name == "item" else made(Kind.ARRAY, node, script, how=name)
         case Kind.STRING:

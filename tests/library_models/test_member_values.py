@@ -29,6 +29,7 @@ from autoaccel.library_models.member_values import attribute, method
         (Kind.MODULE, "x.parameters()", (Kind.ITERATOR, None)),
         (Kind.MODULE, "x.encode()", None),
         (Kind.ARRAY, "x.sum()", (Kind.ARRAY, "sum")),
+        (Kind.ARRAY, "x.tolist()", (Kind.SEQUENCE, None)),
         (Kind.STRING, "x.lower()", (Kind.STRING, None)),
         (Kind.STRING, "x.strange()", (Kind.UNKNOWN, None)),
         (Kind.UNKNOWN, "x.numpy()", (Kind.ARRAY, "view")),
