@@ -139,7 +139,8 @@ class Slice:
         self.statements: set[ast.stmt] = set()
         self.unresolved = False
         self.handed: list[ast.expr] = []  # forwards that are arguments of calls which go backward
-        self.elsewhere: list[ast.AST] = []  # functions that are handed what forwards in other files give
+        self.elsewhere: list[tuple[ast.FunctionDef | ast.AsyncFunctionDef, Script]] = []
+        """Functions that are handed what forwards in other files give, and these."""
         self._unwrappable = unwrappable
         self._seen: set[tuple[ast.AST, frozenset[str]]] = set()
 
@@ -199,7 +200,7 @@ class Slice:
                 self.unresolved = True
                 handed = (other.argument(call, function, each, script) for each in sorted(needed & parameters))
                 if any(each is not None and _comes_of_model(other, each) for each in handed):
-                    self.elsewhere.append(function)
+                    self.elsewhere.append((function, other))
                 continue
             passed = set(attributes)
             for parameter in sorted(needed & parameters):

@@ -144,8 +144,10 @@ class _Planner:
             for part in self.script.in_scope(statement, ast.Call):
                 if part not in covered and may_run_model(self.script, part):
                     self.found.problems.append((part, skip_reasons.FORWARD_OUTSIDE))
-        for place in self.slice.elsewhere:
-            self.found.problems.append((place, skip_reasons.FORWARD_PART_ELSEWHERE))
+        for function, other in self.slice.elsewhere:
+            file = "another file" if other.path is None else other.path.name
+            reason = skip_reasons.FORWARD_PART_ELSEWHERE.format(function=function.name, file=file)
+            self.found.problems.append((function, reason))
         for argument in self.slice.handed:
             self.found.problems.append((argument, skip_reasons.FORWARD_HANDED_OVER))
         callers = dict.fromkeys(scope_of(self.script, each) for each in inside)
