@@ -59,7 +59,8 @@ def test_without_a_kernel_they_stay_in_float32(dtype: str, forking: Forking, tmp
 
 
 def test_with_a_kernel_nothing_is_changed(forking: Forking, tmp_path: Path) -> None:
-    if not lstm_fallback._has_lstm(torch.bfloat16):
+    # Where an earlier test has put the kernel in its place, that one is found here.
+    if torch.bfloat16 in lstm_fallback._lacking or not lstm_fallback._has_lstm(torch.bfloat16):
         pytest.skip("this CPU has no LSTM in bfloat16")
     printed, warned = run(forking, tmp_path, "bfloat16", "DEFAULT")
     assert [line.split()[0] for line in printed] == ["torch.bfloat16"] * 3
