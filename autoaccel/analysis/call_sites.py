@@ -22,7 +22,7 @@ from autoaccel.library_models.tensor_operations import METHODS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
-    from autoaccel.dataflow.abstract_values import ClassRef, Value
+    from autoaccel.dataflow.abstract_values import ClassRef, Value, Values
 
 _TELLING = frozenset("isinstance issubclass super type print id hash repr str".split())
 
@@ -184,7 +184,7 @@ def _candidate_calls(other: Script, wanted: tuple[str, ...], *, instance: bool) 
 def _enters(other: Script, call: ast.Call, function: ast.AST, cls: ast.AST | None) -> bool | None:
     """Whether a call may enter a function, itself or as constructor or `forward` of what is called; None where it
     is not known what is called."""
-    entered = _entered(other, call)
+    entered = _entered(other, other.inference.possible(call.func))
     name = getattr(function, "name", "")
     if function in entered or (name in ("__init__", "forward", "__call__") and (cls, name) in entered):
         return True
@@ -196,11 +196,11 @@ def _enters(other: Script, call: ast.Call, function: ast.AST, cls: ast.AST | Non
 
 
 @once
-def _entered(other: Script, call: ast.Call) -> frozenset[ast.AST | tuple[ast.AST | None, str]]:
-    """The functions that a call may enter, and the classes of whose bodies it may enter a constructor, `forward` or
-    `__call__`, with the name of that."""
+def _entered(other: Script, callees: Values) -> frozenset[ast.AST | tuple[ast.AST | None, str]]:  # noqa: ARG001  # it keeps the answers
+    """The functions that a call of these may enter, and the classes of whose bodies it may enter a constructor,
+    `forward` or `__call__`, with the name of that."""
     entered: set[ast.AST | tuple[ast.AST | None, str]] = set()
-    for value in other.inference.possible(call.func):
+    for value in callees:
         if value.node is not None:
             entered.add(value.node)
         if value.cls is not None:
