@@ -82,6 +82,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         prospects     whether a graph would ever be captured, and last
         region        the statements of the loop's body that are the step
         prepared_inputs  which of those between them make its inputs, and may as well do so before it
+        shape_numbers     numbers that follow from the shapes of tensors
         shown_statements  which statements between them may as well be made after it
         note_methods  which methods keep numbers, and do nothing else
         host_effects  what they, and the functions that they enter, do on the host

@@ -19,6 +19,7 @@ from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step import type_hints
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.captured_step.region import ITEM, StepRegion
+from autoaccel_codemods.captured_step.shape_numbers import follows_from_shapes
 from autoaccel_codemods.captured_step.shown_statements import mentions, noted
 
 _NOT_THERE = "its model and its optimizer may not be there before the loop"
@@ -83,7 +84,8 @@ def plan(script: Script, region: StepRegion) -> Lifted:
         if not bound and not _is_read_for_sure(script, region, name):
             raise DeclinedError(f"`{name}` may have no value where the step does not need one")
     for each in names:
-        if each.id in parameters and script.kind(each) in _PLAIN_NUMBERS:
+        number = each.id in parameters and script.kind(each) in _PLAIN_NUMBERS
+        if number and not follows_from_shapes(script, each):
             raise DeclinedError(f"`{each.id}` is a number that changes from step to step")
     results = tuple(each for each in _in_order(names) if each in carried or _is_read_later(script, region, each))
     for name in results:
