@@ -15,6 +15,7 @@ from autoaccel.dataflow.bounds import OPERANDS
 from autoaccel.dataflow.call_arguments import given_as, given_values, unpacks
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import last_name
+from autoaccel.library_models.tensor_views import VIEW_METHODS
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.step_effects import may_run_model
 from autoaccel_codemods.autocast import skip_reasons
@@ -23,10 +24,10 @@ from autoaccel_codemods.autocast.blockers import Problem, problem_at
 _EXPONENTIALS = frozenset("exp exp_ exp2 exp2_ expm1 expm1_".split())
 _CLIPS = frozenset("clamp clamp_ clip clip_".split())
 # What leaves a difference, or a ratio, one of the same two sides.
-_KEEPING = _CLIPS | frozenset(
-    """sum mean clamp_min clamp_max squeeze unsqueeze view reshape flatten expand detach float double to type cpu cuda
-    contiguous clone nan_to_num masked_fill where minimum maximum mul div neg""".split()
-)
+_KEEPING = frozenset(
+    """sum mean clamp_min clamp_max float double to type cpu cuda contiguous clone nan_to_num masked_fill where minimum
+    maximum mul div neg""".split()
+).union(_CLIPS, VIEW_METHODS)
 _BY_NAME: dict[type[ast.operator], frozenset[str]] = {
     ast.Sub: frozenset({"sub", "subtract"}),
     ast.Div: frozenset({"div", "divide", "true_divide"}),
