@@ -1,4 +1,4 @@
-"""Numbers that follow from shapes: `1 / images.shape[0]`. A captured graph is of one shape, and so of one such number."""
+"""Numbers that follow from shapes, as `1 / images.shape[0]` does: a captured graph is of one shape."""
 
 from __future__ import annotations
 
