@@ -23,6 +23,8 @@ _CHANGING = frozenset("append add insert extend update setdefault __setitem__ ap
 _COPYING = frozenset({"copy.copy", "copy.deepcopy"})
 _MOVING = frozenset("insert pop remove reverse sort clear popleft rotate popitem".split())
 """Methods after which elements stand elsewhere."""
+_CHANGING_FUNCTIONS = ("heapq.", "bisect.insort", "random.shuffle", "numpy.random.shuffle", "operator.")
+"""Beginnings of the names of library functions that change what they are given."""
 
 
 def with_stores(script: Script, made: ast.expr, container: Value) -> Value:
@@ -33,15 +35,15 @@ def with_stores(script: Script, made: ast.expr, container: Value) -> Value:
     stored: list[Store] = []
     moved = False
     for file, use in _uses(script, made):
-        if use is None:
-            stored.append((None, ANY))
-            continue
-        call = _method_call(file, use)
-        if call is not None:
-            method = call.func.attr  # type: ignore[attr-defined]
-            moved |= method in _MOVING
-            stored += _stored_by_method(file, method, call) if method in _CHANGING else ()
+        method = None if use is None else _method(file, use)
+        if use is None or (method is not None and method.attr in _CHANGING and file.call_of(method) is None):
+            stored.append((None, ANY))  # also by `add = xs.append`
+        elif method is not None:
+            moved |= method.attr in _MOVING
+            call = file.call_of(method)
+            stored += _stored_by_method(file, method.attr, call) if call and method.attr in _CHANGING else ()
         else:
+            moved |= _is_taken_out(file, use)
             stored += _stored_by_statement(file, use)
     if not stored and not (moved and container.kind is Kind.SEQUENCE):
         return container
@@ -120,6 +122,8 @@ def _passed(script: Script, use: ast.expr, around: ast.AST, made: ast.expr) -> I
         return  # `f(**d)`: a copy
     if isinstance(call, ast.Call) and script.qualname(call.func) in _COPYING:
         yield script, call  # the same value to the analysis
+    if isinstance(call, ast.Call) and (script.qualname(call.func) or "").startswith(_CHANGING_FUNCTIONS):
+        yield script, None
     bound = bound_to(script, use)
     for where, definition in bound or ():
         yield from _read(where, definition)
@@ -226,10 +230,16 @@ def _mentions(script: Script, name: str, *, attribute: bool) -> Iterator[Use]:
         yield script, None
 
 
-def _method_call(script: Script, use: ast.expr) -> ast.Call | None:
-    """`xs.append(x)`, of `xs`."""
+def _method(script: Script, use: ast.expr) -> ast.Attribute | None:
+    """`xs.append`, of `xs`."""
     around = script.parent(use)
-    return script.call_of(around) if isinstance(around, ast.Attribute) and around.value is use else None
+    return around if isinstance(around, ast.Attribute) and around.value is use else None
+
+
+def _is_taken_out(script: Script, use: ast.expr) -> bool:
+    """`del xs[0]`, of `xs`: the others stand elsewhere then."""
+    around = script.parent(use)
+    return isinstance(around, ast.Subscript) and around.value is use and isinstance(around.ctx, ast.Del)
 
 
 def _stored_by_method(script: Script, method: str, call: ast.Call) -> Iterator[Store]:
