@@ -23,7 +23,8 @@ _CHANGING = frozenset("append add insert extend update setdefault __setitem__ ap
 _COPYING = frozenset({"copy.copy", "copy.deepcopy"})
 _MOVING = frozenset("insert pop remove reverse sort clear popleft rotate popitem".split())
 """Methods after which elements stand elsewhere."""
-_CHANGING_FUNCTIONS = ("heapq.", "bisect.insort", "random.shuffle", "numpy.random.shuffle", "operator.")
+_SHUFFLING = frozenset({"random.shuffle", "numpy.random.shuffle"})
+_CHANGING_FUNCTIONS = ("heapq.", "bisect.insort", "operator.")
 """Beginnings of the names of library functions that change what they are given."""
 
 
@@ -43,7 +44,7 @@ def with_stores(script: Script, made: ast.expr, container: Value) -> Value:
             call = file.call_of(method)
             stored += _stored_by_method(file, method.attr, call) if call and method.attr in _CHANGING else ()
         else:
-            moved |= _is_taken_out(file, use)
+            moved |= _moves(file, use)
             stored += _stored_by_statement(file, use)
     if not stored and not (moved and container.kind is Kind.SEQUENCE):
         return container
@@ -236,10 +237,16 @@ def _method(script: Script, use: ast.expr) -> ast.Attribute | None:
     return around if isinstance(around, ast.Attribute) and around.value is use else None
 
 
-def _is_taken_out(script: Script, use: ast.expr) -> bool:
-    """`del xs[0]`, of `xs`: the others stand elsewhere then."""
+def _moves(script: Script, use: ast.expr) -> bool:
+    """Whether a statement lets elements stand elsewhere: `del xs[0]`, `random.shuffle(xs)`, of `xs`."""
     around = script.parent(use)
-    return isinstance(around, ast.Subscript) and around.value is use and isinstance(around.ctx, ast.Del)
+    match around:
+        case ast.Subscript(value=value, ctx=ast.Del()):
+            return value is use
+        case ast.Call(func=function):
+            return script.qualname(function) in _SHUFFLING
+        case _:
+            return False
 
 
 def _stored_by_method(script: Script, method: str, call: ast.Call) -> Iterator[Store]:

@@ -37,6 +37,7 @@ HELD = {
     "by its method under another name": (f"d = [1]\nadd = d.append\nadd({TENSOR})\n", "d[0]", "number unknown"),
     "by its method, handed on": ("d = [1]\nlist(map(d.append, n))\n", "d[0]", "number unknown"),
     "pushed onto a heap": (f"import heapq\nd = [1]\nheapq.heappush(d, {TENSOR})\n", "d[0]", "number unknown"),
+    "shuffled": (f"import random\nd = [1, {TENSOR}]\nrandom.shuffle(d)\n", "d[0]", "number tensor"),
     "deleted": (f"d = [1, {TENSOR}]\ndel d[0]\n", "d[0]", "number tensor"),
     "taken out of the middle": (f"d = [1, {TENSOR}]\nd.pop(0)\n", "d[0]", "number tensor"),
     "under another name": (f"d = {{'a': 1}}\ne = d\ne['a'] = {TENSOR}\n", "d['a']", "number tensor"),
