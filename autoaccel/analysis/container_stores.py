@@ -23,6 +23,8 @@ _CHANGING = frozenset("append add insert extend update setdefault __setitem__ ap
 _COPYING = frozenset({"copy.copy", "copy.deepcopy"})
 _MOVING = frozenset("insert pop remove reverse sort clear popleft rotate popitem".split())
 """Methods after which elements stand elsewhere."""
+_OF_ELEMENTS = frozenset({"key", "collate_fn", "worker_init_fn"})
+"""Arguments that are functions, and are called with elements at most."""
 _SHUFFLING = frozenset({"random.shuffle", "numpy.random.shuffle"})
 _CHANGING_FUNCTIONS = ("heapq.", "bisect.insort", "operator.")
 """Beginnings of the names of library functions that change what they are given."""
@@ -128,17 +130,23 @@ def _passed(script: Script, use: ast.expr, around: ast.AST, made: ast.expr) -> I
     bound = bound_to(script, use)
     for where, definition in bound or ():
         yield from _read(where, definition)
-    of_library = isinstance(call, ast.Call) and _is_of_library(script, call.func)
+    of_library = isinstance(call, ast.Call) and _leaves_as_it_is(script, call)
     if bound is None and not of_library and not _is_last_use(script, use, made):
         yield script, None
 
 
-def _is_of_library(script: Script, function: ast.expr) -> bool:
-    """Whether a call enters no code of the project that is not seen: those of libraries leave what they get as it
-    is."""
+def _leaves_as_it_is(script: Script, call: ast.Call) -> bool:
+    """Whether a call enters no code of the project that is not seen: those of libraries leave what they get as it is,
+    unless they get a function of the project beside it, to call it: `partial(f, d)`, `Thread(target=f, args=(d,))`."""
+    function = call.func
     receiver = function.value if isinstance(function, ast.Attribute) and script.qualname(function) is None else function
     known = script.inference.possible(receiver)
-    return all(each.cls is None and each.kind not in (Kind.UNKNOWN, Kind.FUNCTION) for each in known)
+    if any(each.cls is not None or each.kind in (Kind.UNKNOWN, Kind.FUNCTION, Kind.MODULE) for each in known):
+        return False
+    beside = [*call.args, *(each.value for each in call.keywords if each.arg not in _OF_ELEMENTS)]
+    return not any(
+        isinstance(each, ast.Lambda) or Kind.FUNCTION in script.inference.possible(each).kinds for each in beside
+    )
 
 
 def _is_last_use(script: Script, use: ast.expr, made: ast.expr) -> bool:

@@ -30,6 +30,12 @@ def keeping(script: Script, made: ast.AST) -> ast.expr | None:
     return next((each for each in getattr(made, "decorator_list", ()) if _keeps(script, each)), None)
 
 
+def seeing(script: Script, made: ast.AST) -> ast.expr | None:
+    """The decorator of a function that may see what it is called with: any but those of Python and of libraries that do
+    nothing to arguments."""
+    return next((each for each in getattr(made, "decorator_list", ()) if not _is_plain(script, each)), None)
+
+
 @once
 def wrapping_methods(ref: ClassRef) -> str | None:
     """What may put others in the place of the methods that a class has or inherits: a decorator of the class, a
@@ -78,15 +84,23 @@ def _looks_through(script: Script | None, function: ast.AST | None) -> bool:
     return not _SPACES.isdisjoint(calls) or "__dict__" in spaces
 
 
-def _keeps(script: Script, decorator: ast.expr) -> bool:
+def _is_plain(script: Script, decorator: ast.expr) -> bool:
+    """`@staticmethod`, `@name.setter`, `@torch.no_grad()`"""
     function = decorator.func if isinstance(decorator, ast.Call) else decorator
     if isinstance(function, ast.Name) and function.id in _BUILTIN and not script.definitions(function):
-        return False
+        return True
     if isinstance(function, ast.Attribute) and function.attr in _OF_PROPERTIES:
-        return False
+        return True
     qualified = script.qualname(function)
-    if qualified is not None and not script.is_project_name(function):
-        return qualified.partition(".")[0] not in _PLAIN
+    return qualified is not None and not script.is_project_name(function) and qualified.partition(".")[0] in _PLAIN
+
+
+def _keeps(script: Script, decorator: ast.expr) -> bool:
+    function = decorator.func if isinstance(decorator, ast.Call) else decorator
+    if _is_plain(script, decorator):
+        return False
+    if script.qualname(function) is not None and not script.is_project_name(function):
+        return True
     return any(
         value.script is None
         or not isinstance(value.node, _FUNCTIONS)

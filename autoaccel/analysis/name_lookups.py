@@ -400,3 +400,17 @@ def runs_text(script: Script, scope: ast.AST) -> bool:
         isinstance(call.func, ast.Name) and not script.definitions(call.func) and script.inside(call, scope)
         for call in calls
     )
+
+
+def hands_on_names(script: Script, scope: ast.AST) -> bool:
+    """Whether code of a scope hands all of its names on: `callback(**locals())`. Formatting them is harmless."""
+    for call in script.syntax_index.calls_named("locals", "vars"):
+        if not call.args and (script.function(call) or script.tree) is scope and not _is_formatted(script, call):
+            return True
+    return False
+
+
+def _is_formatted(script: Script, names: ast.Call) -> bool:
+    keyword = script.parent(names)
+    around = script.parent(keyword) if isinstance(keyword, ast.keyword) else None
+    return isinstance(around, ast.Call) and isinstance(around.func, ast.Attribute) and around.func.attr == "format"

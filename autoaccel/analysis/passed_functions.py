@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis import decorators
 from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.classes import methods
+from autoaccel.analysis.name_lookups import hands_on_names, runs_text
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import may_be_passed_for
 from autoaccel.dataflow.completeness import CallSite
-from autoaccel.library_models.python_names import LOOKING, NAMESPACES, TEXT_RUNNERS
+from autoaccel.library_models.python_names import LOOKING
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     Binding = tuple[Script, Definition]
 
 _TOLD = frozenset({"__name__", "__qualname__", "__module__", "__doc__"})
-_READING_SCOPES = {*NAMESPACES, *TEXT_RUNNERS, "save_hyperparameters"}
-"""What may read a parameter without naming it."""
 
 
 def calls_of_passed(script: Script, mention: ast.expr) -> list[CallSite] | None:
@@ -69,7 +68,7 @@ def _passed_for(script: Script, call: ast.Call, argument: ast.AST) -> list[Bindi
     found: list[Binding] = []
     for value in script.inference.possible(call.func):
         entered = _entered(value)
-        if entered is None or decorators.keeping(*entered) is not None:
+        if entered is None or decorators.seeing(*entered) is not None:
             return None
         where, function = entered
         bound = is_bound(where, function, script, call)
@@ -97,9 +96,10 @@ def _entered(value: Value) -> tuple[Script, ast.FunctionDef] | None:
 
 def _parameter(script: Script, function: ast.AST | None, name: str) -> Binding | None:
     """The binding of a parameter; None where something may read it without naming it."""
-    reading = script.syntax_index.mentions(*_READING_SCOPES)
-    if not isinstance(function, ast.FunctionDef) or any(script.inside(each, function) for each in reading):
+    if not isinstance(function, ast.FunctionDef) or hands_on_names(script, function) or runs_text(script, function):
         return None
+    if any(script.inside(each, function) for each in script.syntax_index.calls_named("save_hyperparameters")):
+        return None  # it looks at the arguments of the function that calls it
     definitions = script.reaching_definitions.scopes[function].definitions[name]
     return next((script, each) for each in definitions if each.how == "param")
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.callables import called_name, functions_of, lambdas_of
 from autoaccel.analysis.classes import derived_classes, external_lineage, lineage
-from autoaccel.analysis.name_lookups import reads_any_name, runs_text
+from autoaccel.analysis.name_lookups import hands_on_names, reads_any_name, runs_text
 from autoaccel.analysis.rebound_names import is_handed_on
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
@@ -30,7 +30,6 @@ from autoaccel.pytorch.changing_calls import held_methods
 from autoaccel.pytorch.gradients import asks, is_asking_function, is_backward
 from autoaccel.pytorch.graph_holders import STORES, TENSORS, GraphHolders, Holder, HoldingName, is_of_module
 from autoaccel.pytorch.graph_states import UNFOLLOWED, CallStack, FlowState, GraphNeeded, calls_in, push_call
-from autoaccel.pytorch.implicit_calls import hands_on_names
 from autoaccel.pytorch.object_references import (
     all_callers,
     attribute_reads,

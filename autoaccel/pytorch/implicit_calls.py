@@ -126,20 +126,6 @@ def _is_setter(method: ast.FunctionDef, name: str) -> bool:
     return method.name == "__setattr__" or (method.name == name and any(setters))
 
 
-def hands_on_names(script: Script, scope: ast.AST) -> bool:
-    """Whether code of a scope hands all of its names on: `callback(**locals())`. Formatting them is harmless."""
-    for call in script.syntax_index.calls_named("locals", "vars"):
-        if not call.args and (script.function(call) or script.tree) is scope and not _is_formatted(script, call):
-            return True
-    return False
-
-
-def _is_formatted(script: Script, names: ast.Call) -> bool:
-    keyword = script.parent(names)
-    around = script.parent(keyword) if isinstance(keyword, ast.keyword) else None
-    return isinstance(around, ast.Call) and isinstance(around.func, ast.Attribute) and around.func.attr == "format"
-
-
 def is_property(function: ast.FunctionDef) -> bool:
     """Whether reading an attribute runs a method."""
     return any("property" in ast.unparse(each) for each in function.decorator_list)

@@ -9,16 +9,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.callables import called_name
 from autoaccel.analysis.classes import is_plain_object
-from autoaccel.analysis.name_lookups import reads_any_name, runs_text
+from autoaccel.analysis.name_lookups import hands_on_names, reads_any_name, runs_text
+from autoaccel.analysis.passed_functions import bound_to
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.call_arguments import may_be_passed_for
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.definitions import Definition
-from autoaccel.pytorch.implicit_calls import hands_on_names
 from autoaccel.pytorch.object_references import attribute_reads, possible_classes
 
 Place = tuple[Script, ast.expr]
@@ -92,19 +90,11 @@ def _passed(script: Script, call: ast.Call, argument: ast.expr | ast.keyword) ->
     """Where what a call is given goes on, in functions of the project."""
     if called_name(script, call.func) in _LOOKED_AT and not script.is_project_name(call.func):
         return ()
-    found: list[Place] = []
-    for value in script.values(call.func):
-        function, file = value.node, value.script
-        if value.kind is not Kind.FUNCTION or not isinstance(function, ast.FunctionDef) or file is None:
-            raise _UNSEEN
-        bound = is_bound(file, function, script, call)
-        names, collecting = may_be_passed_for(function, call, argument, bound=bound)
-        if collecting or not names or function.decorator_list:
-            raise _UNSEEN
-        scope = file.reaching_definitions.scopes[function]
-        for definition in (each for name in names for each in scope.definitions[name] if each.how == "param"):
-            found += _reads(file, definition)
-    return found
+    used = argument.value if isinstance(argument, ast.keyword) else argument
+    bound = None if Kind.UNKNOWN in script.values(call.func).kinds else bound_to(script, used)
+    if bound is None:
+        raise _UNSEEN
+    return [place for where, definition in bound for place in _reads(where, definition)]
 
 
 def _stored(script: Script, target: ast.expr) -> Iterable[Place]:

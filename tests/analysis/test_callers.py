@@ -66,6 +66,10 @@ ALL = {
         "def go(step):\n    step(1)\nclass T:\n    def f(self, x): ...\n    def g(self):\n        go(self.f)\n",
         1,
     ),
+    "passed to a function that evaluates": (
+        "def f(x): ...\ndef g(step, net):\n    net.eval()\n    step(1)\ng(f, 2)\n",
+        1,
+    ),
     "bound to a local name": ("def f(x): ...\ndef g():\n    step = f\n    step(1)\n", 1),
     "a default argument": ("def f(x): ...\ndef g(step=f):\n    step(1)\n", 1),
     "a function named as a method of unknown objects": ("def f(x): ...\ndef g(unknown):\n    unknown.f(1)\nf(1)\n", 1),
@@ -93,6 +97,20 @@ MORE = {
     "an argument in a list": ("def f(x): ...\ndef g(step):\n    return [step]\ng(f)\n", "handed on in line 4"),
     "an argument among others": ("def f(x): ...\ndef g(*steps):\n    steps[0](1)\ng(f)\n", "handed on in line 4"),
     "an argument behind a star": ("def f(x): ...\ndef g(a, b):\n    b(1)\ng(*n, f)\n", "handed on in line 4"),
+    "an argument of what is wrapped by a function that sees it": (
+        """def t(g):
+    def run(*a):
+        a[0](2)
+        return g(*a)
+    return run
+def f(x): ...
+@t
+def g(step):
+    step(1)
+g(f)
+""",
+        "handed on in line 10",
+    ),
     "an argument of what is decorated": (
         "def f(x): ...\n@unknown\ndef g(step):\n    step(1)\ng(f)\n",
         "handed on in line 5",

@@ -105,6 +105,18 @@ HELD = {
         "d[0]",
         "number tensor",
     ),
+    "by a model in a sequence": ("d = [1]\ntorch.nn.Sequential(n)(d)\n", "d[0]", "number unknown"),
+    "by a function that a library calls": (
+        "import functools\ndef f(e): ...\nd = [1]\nfunctools.partial(f, d)()\n",
+        "d[0]",
+        "number unknown",
+    ),
+    "in a thread": (
+        "import threading\ndef f(e): ...\nd = [1]\nthreading.Thread(target=f, args=(d,)).start()\n",
+        "d[0]",
+        "number unknown",
+    ),
+    "sorted by a function": ("def f(e): ...\nd = [1]\nsorted(d, key=f)\n", "d[0]", "number"),
     "unpacked for a call": ("d = {'a': 1}\nunknown(**d)\n", "d['a']", "number"),
     "handed to an unseen function at last": (
         "def f():\n    d = [1]\n    x = d[0]\n    unknown(d)\n    return x\n",

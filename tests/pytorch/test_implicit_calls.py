@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Project, Script, load
+from autoaccel.analysis.name_lookups import hands_on_names
 from autoaccel.pytorch.implicit_calls import (
     IMPLICIT_CALLS,
-    hands_on_names,
     hooks,
     implicit_callees,
     is_property,

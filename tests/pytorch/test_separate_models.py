@@ -33,7 +33,8 @@ SEPARATE = {
     "beside another one": ("net, other = net.cuda(), other.cuda()", True),
     "handed to a function": ("def f(x, model):\n    return model(x)\nf(1, net)\nf(1, model=net)", True),
     "handed back": ("def f(model):\n    model.eval()\n    return model\ny = f(net)(x)", True),
-    "kept by an object that is given it": ("Trainer(net).model(x)", False),  # constructors are not followed
+    "kept by an object that is given it": ("Trainer(net).model(x)", True),
+    "a part of another one from an object that is given it": ("Around(Trainer(net).model)", False),
     "an attribute of an object": ("t = Trainer(None)\nt.model = net\nt.model(x)", True),
     "an attribute that becomes a part": ("t = Trainer(None)\nt.model = net\nAround(t.model)", False),
     "a part": ("Around(net)", False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis import name_lookups
 from autoaccel.analysis.callables import called_name
 from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.name_lookups import may_be_named
@@ -53,7 +54,7 @@ def bind(search: Search, low: Low, target: ast.expr) -> None:
 
 def _uses(search: Search, low: Low, definition: Definition) -> None:
     script = low.script
-    if implicit_calls.hands_on_names(script, definition.scope.node):
+    if name_lookups.hands_on_names(script, definition.scope.node):
         search.sink(low, skip_reasons.HANDED_BY_LOCALS)
     for use in script.uses(definition):
         if _leaves(low, use):

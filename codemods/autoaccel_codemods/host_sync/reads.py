@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from autoaccel.analysis.name_lookups import runs_text
+from autoaccel.analysis.name_lookups import hands_on_names, runs_text
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.pytorch.implicit_calls import hands_on_names
 from autoaccel.pytorch.introspection import name_looked_up
 from autoaccel_codemods.host_sync.sums import Sum
 
