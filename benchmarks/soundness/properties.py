@@ -30,7 +30,7 @@ Said = frozenset[str]
 BESIDE = frozenset({"beside", "file"})
 """The bounds of how files beside a project are read."""
 _BESIDES = " besides"
-_IN_VAIN = re.compile(r"too few|too short to gain|hold no tensors")
+_IN_VAIN = re.compile(r"too few|too short to gain|hold no tensors|changes from step to step|waits for the device")
 """What is said of a finding that is right and gains nothing, after all else that speaks against it was asked."""
 
 

@@ -141,6 +141,8 @@ class Slice:
         self.handed: list[ast.expr] = []  # forwards that are arguments of calls which go backward
         self.elsewhere: list[tuple[ast.FunctionDef | ast.AsyncFunctionDef, Script]] = []
         """Functions that are handed what forwards in other files give, and these."""
+        self.unseen: list[tuple[ast.FunctionDef | ast.AsyncFunctionDef, str]] = []
+        """Functions that files which are not read may hand anything, and why these are not."""
         self._unwrappable = unwrappable
         self._seen: set[tuple[ast.AST, frozenset[str]]] = set()
 
@@ -195,6 +197,10 @@ class Slice:
         if not (needed & parameters or attributes):
             return False
         found = False
+        in_class = isinstance(script.parent(function), ast.ClassDef)
+        unread = script.project.files_naming(script, function.name, attribute=in_class).missing
+        if unread is not None and needed & parameters:
+            self.unseen.append((function, unread))
         for other, call in script.callers(function):
             if other is not script:
                 self.unresolved = True

@@ -144,6 +144,9 @@ class _Planner:
             for part in self.script.in_scope(statement, ast.Call):
                 if part not in covered and may_run_model(self.script, part):
                     self.found.problems.append((part, skip_reasons.FORWARD_OUTSIDE))
+        for function, unseen in self.slice.unseen:
+            reason = skip_reasons.HANDED_UNSEEN.format(function=function.name, unseen=unseen)
+            self.found.problems.append((function, reason))
         for function, other in self.slice.elsewhere:
             file = "another file" if other.path is None else other.path.name
             reason = skip_reasons.FORWARD_PART_ELSEWHERE.format(function=function.name, file=file)

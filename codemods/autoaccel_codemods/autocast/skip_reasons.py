@@ -79,6 +79,7 @@ STORED_RATIO: Final = "a ratio is taken to `{text}`, which may have been compute
 FORWARD_ELSEWHERE: Final = "the forward pass is in another file"
 NO_FORWARD: Final = "no forward pass of a model is seen for this loss"
 FORWARD_OUTSIDE: Final = "a forward pass that the loss depends on stays outside"
+HANDED_UNSEEN: Final = "`{function}` may be handed what a model computes: {unseen}"
 FORWARD_PART_ELSEWHERE: Final = "`{function}` is handed what a model computes in {file}"
 FORWARD_HANDED_OVER: Final = "the forward pass is among what is handed over"
 BCE_INSIDE: Final = "binary cross-entropy is computed in a place that cannot be kept out of autocast"

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.bounds import OPERANDS
 from autoaccel.dataflow.call_arguments import given_as, given_values, unpacks
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import last_name
@@ -97,9 +96,9 @@ def _is_around_one(script: Script, call: ast.Call) -> bool:
 def _pairs(script: Script, expression: ast.expr, between: type[ast.operator]) -> Iterator[tuple[_Place, _Place]]:
     """The differences, or quotients, that an expression is made of: also by name, scaled, summed, clamped."""
     names = _BY_NAME[between]
-    pending, seen = [(script, expression, OPERANDS)], set[ast.AST]()
+    pending, seen = [(script, expression)], set[ast.AST]()
     while pending:
-        file, part, depth = pending.pop()
+        file, part = pending.pop()
         if part in seen:
             continue
         seen.add(part)
@@ -121,12 +120,12 @@ def _pairs(script: Script, expression: ast.expr, between: type[ast.operator]) ->
                     inner.insert(0, part.func.value)
                 if last_name(part.func) in names and len(inner) > 1:
                     yield (file, inner[0]), (file, inner[1])
-            case ast.Name() if depth:
+            case ast.Name():
                 for definition in file.definitions(part):
                     if isinstance(definition.node, ast.AugAssign) and isinstance(definition.node.op, between):
                         yield (file, part), (file, definition.node.value)
-                    pending += [(other, value, depth - 1) for other, value, _ in _given(file, definition)]
-        pending += [(file, each, depth) for each in inner]
+                    pending += [(other, value) for other, value, _ in _given(file, definition)]
+        pending += [(file, each) for each in inner]
 
 
 class _OriginFinder:

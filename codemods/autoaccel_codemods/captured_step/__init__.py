@@ -117,6 +117,7 @@ def _lift(script: Script, step: TrainingStep) -> Iterator[Edit]:
             host_effects.refuse(script, found)
             lifted = lifting.plan(script, found)
             result_uses.refuse(script, lifted)
+            lifting.refuse_in_vain(script, lifted)
         except DeclinedError as problem:
             problems.append(problem)
         else:

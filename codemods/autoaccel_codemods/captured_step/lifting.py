@@ -83,10 +83,6 @@ def plan(script: Script, region: StepRegion) -> Lifted:
         bound = name not in hoisted and _is_bound_above(script, region, name)
         if not bound and not _is_read_for_sure(script, region, name):
             raise DeclinedError(f"`{name}` may have no value where the step does not need one")
-    for each in names:
-        number = each.id in parameters and script.kind(each) in _PLAIN_NUMBERS
-        if number and not follows_from_shapes(script, each):
-            raise DeclinedError(f"`{each.id}` is a number that changes from step to step")
     results = tuple(each for each in _in_order(names) if each in carried or _is_read_later(script, region, each))
     for name in results:
         if not _is_bound_for_sure(region, name):
@@ -95,6 +91,14 @@ def plan(script: Script, region: StepRegion) -> Lifted:
     anchor = _anchor(script, region, {each.id for each in names})
     outer = [each for each in names if each.id not in stored and each.id not in parameters]
     return Lifted(region, parameters, results, _above_function(script, region, outer) or anchor)
+
+
+def refuse_in_vain(script: Script, lifted: Lifted) -> None:
+    """A graph that is captured anew in every step gains nothing; the runtime would give it up. To be asked last."""
+    for each in (name for statement in lifted.region.statements for name in script.within(statement, ast.Name)):
+        number = each.id in lifted.parameters and script.kind(each) in _PLAIN_NUMBERS
+        if number and not follows_from_shapes(script, each):
+            raise DeclinedError(f"`{each.id}` is a number that changes from step to step")
 
 
 def edits(script: Script, lifted: Lifted) -> Iterator[Edit]:
