@@ -131,7 +131,7 @@ class Hunt:
             due = [each for each in fit if each[0].seed not in self._wrong and self._concerns(condition, each[0])]
             others = self._records([form(case.forms, condition) for case, _ in due], condition)
             for (case, before), after in zip(due, others, strict=True):
-                find = judge(condition, before, after, case.vector)
+                find = judge(condition, before, after, case.vector, rounds=case.forms.rounds)
                 if find is not None:
                     self._found(case, find)
 
@@ -261,10 +261,11 @@ def check(texts: Mapping[str, str], forms: Forms, vector: Mapping[str, str], nam
     plain = running.run_alone(texts, running.PLAIN)
     if plain.error:
         return None
-    find = judge(condition, plain, running.run_alone(changed, condition), vector)
+    find = judge(condition, plain, running.run_alone(changed, condition), vector, rounds=forms.rounds)
     if find is None or running.run_alone(texts, running.PLAIN) != plain:
         return None
-    return None if condition in ROUNDING and is_rounding(texts, changed, condition) else find
+    rounding = condition in ROUNDING or forms.rounds
+    return None if rounding and is_rounding(texts, changed, condition) else find
 
 
 def is_rounding(texts: Mapping[str, str], changed: Mapping[str, str], condition: Condition) -> bool:

@@ -107,8 +107,10 @@ def ended(plain: Record, other: Record) -> str:
     return f"mark: {other.marks[0]}" if other.marks else ""
 
 
-def judge(condition: Condition, plain: Record, other: Record, vector: Mapping[str, str]) -> Find | None:
-    """What is wrong with a run under a condition."""
+def judge(
+    condition: Condition, plain: Record, other: Record, vector: Mapping[str, str], *, rounds: bool = False
+) -> Find | None:
+    """What is wrong with a run under a condition; `rounds` is that of the form that ran (`Forms.rounds`)."""
     compare: Callable[[Record, Record], str]
     if condition in (LOW, TRACED):
         compare = loose
@@ -118,7 +120,7 @@ def judge(condition: Condition, plain: Record, other: Record, vector: Mapping[st
         compare = ended
     else:
         assert condition in (MOVED, SCALED, DISABLED, EARLY, AHEAD, CAPTURED)
-        compare = strict
+        compare = rounded if rounds and condition != MOVED else strict
     what = compare(plain, other)
     return Find(condition.name, what) if what else None
 

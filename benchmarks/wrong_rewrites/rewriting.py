@@ -30,8 +30,9 @@ class Forms:
     fired: Counter[str] = field(default_factory=Counter)
     """Findings by rule."""
     declined: Counter[str] = field(default_factory=Counter)
-    inexact: frozenset[str] = frozenset()
-    """Rules with findings that are no longer exact."""
+    rounds: bool = False
+    """Whether what it does without the runtime is computed in another order: an evaluation of a layer that has another
+    kernel where no gradients are recorded (`nn.LSTM` on a CPU), which AA501 says to be equivalent."""
     problems: list[str] = field(default_factory=list)
     """What is wrong with the rewrite as a text."""
 
@@ -70,14 +71,13 @@ def forms(texts: Texts, rules: Sequence[Rule] | None = None, *, thorough: bool =
     paths = {_FOLDER / name: text for name, text in texts.items()}
     project = Project(paths, paths)
     made = Forms({}, {})
-    inexact: set[str] = set()
     for path, text in paths.items():
         name = str(path.relative_to(_FOLDER))
         result = engine.rewrite(text, path, rules, project=project.fresh())
         made.problems += result.errors
         made.fired.update(record.code for record in result.applied)
         made.declined.update(record.code for record in result.skipped)
-        inexact.update(record.code for record in result.applied if record.tier != Tier.EXACT.label)
+        made.rounds |= any(record.code == "AA501" and record.tier != Tier.EXACT.label for record in result.applied)
         made.default[name] = made.exact[name] = result.after
         if any(record.tier != Tier.EXACT.label for record in result.applied):
             made.exact[name] = text
@@ -91,7 +91,6 @@ def forms(texts: Texts, rules: Sequence[Rule] | None = None, *, thorough: bool =
                 ast.parse(after)
             except SyntaxError as error:
                 made.problems.append(f"{name} does not parse: {error}")
-    made.inexact = frozenset(inexact)
     if thorough and made.default != dict(texts) and not made.problems:
         again = default_form(made.default, rules)
         made.problems += [f"a second rewrite changes {name}" for name in texts if again[name] != made.default[name]]

@@ -15,8 +15,8 @@ from benchmarks.wrong_rewrites import planted, rewriting
 from benchmarks.wrong_rewrites.features import by_drawing, by_number
 from benchmarks.wrong_rewrites.grammar import generate
 from benchmarks.wrong_rewrites.hunting import is_rounding, plainest
-from benchmarks.wrong_rewrites.judging import Find, loose, strict
-from benchmarks.wrong_rewrites.running import PLAIN, Record
+from benchmarks.wrong_rewrites.judging import Find, judge, loose, strict
+from benchmarks.wrong_rewrites.running import DISABLED, MOVED, PLAIN, Record
 from tests.measure.forking import Forking
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -97,6 +97,17 @@ for _ in range(3):
 def test_a_rounding_is_gone_in_float64(old: str, new: str, expected: bool) -> None:
     before, after = {"main.py": TRAINED}, {"main.py": TRAINED.replace(old, new)}
     assert is_rounding(before, after, PLAIN) is expected
+
+
+@pytest.mark.parametrize(("sequence", "expected"), [("lstm", True), ("gru", False)])
+def test_an_evaluation_may_round_where_it_is_said_to_be_equivalent(sequence: str, expected: bool) -> None:
+    texts, features = generate(plainest, {"inputs": "series", "probe": "moved", "sequence": sequence})
+    rounds = rewriting.forms(texts).rounds
+    assert rounds is expected
+    plain, near, far = (Record(printed=(each,)) for each in ("0.7019294500350952", "0.7019293904304504", "2"))
+    assert (judge(DISABLED, plain, near, features.vector, rounds=rounds) is None) is expected
+    assert judge(MOVED, plain, near, features.vector, rounds=rounds) is not None  # the exact tier runs there
+    assert judge(DISABLED, plain, far, features.vector, rounds=rounds) is not None
 
 
 def test_finds_of_one_kind() -> None:
