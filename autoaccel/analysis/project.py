@@ -280,6 +280,7 @@ class Project:
             return Answer(missing=found.missing), frozenset()
         return self._answer(script, found), frozenset({name, *found.names})
 
+    @once
     def files_naming(self, script: Script, name: str | None, *, attribute: bool) -> Answer[Script]:
         """The script and all files in which something that it defines may be meant by its name: what a module defines,
         where that is imported; an `attribute`, wherever objects of the script may be. Without a name, all the latter.

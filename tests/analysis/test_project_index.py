@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.analysis import Project
+from autoaccel.analysis import Project, load
 from autoaccel.analysis.files import Files
 from autoaccel.analysis.project_index import KnownFiles, ProjectIndex
 from autoaccel.dataflow.bounds import Bounds
@@ -230,8 +230,6 @@ def test_who_calls_nothing_of_it_is_not_parsed(tmp_path: Path) -> None:
         project = Project(paths)
         project.disk.index  # noqa: B018
         path = paths[0]
-        from autoaccel.analysis import load
-
         script = load(path.read_text(), path, project)
         (function,) = [node for node in script.tree.body if getattr(node, "name", "") == "features"]
         callers = script.callers(function)
@@ -257,6 +255,16 @@ def test_too_much_to_load_is_said(tmp_path: Path) -> None:
     lower = Bounds(loaded=10), Bounds(mentioning=0), Bounds(related=0), Bounds(related_characters=0), Bounds(file=10)
     for bounds in lower:
         assert codes(Project(paths, bounds=bounds), paths[0]) <= codes(Project(paths), paths[0])
+
+
+def test_too_much_to_load_stays_so_when_it_was_read_for_another_question(tmp_path: Path) -> None:
+    """Else a question's answer depends on what was asked before it."""
+    main, library = written(tmp_path, {"main.py": TRAINS, "library.py": LIBRARY})
+    script = load(LIBRARY, library, Project([main, library], bounds=Bounds(loaded=len(TRAINS) * 3 // 2)))
+    before = script.project.files_naming(script, "features", attribute=False)
+    assert before.missing is not None
+    assert len(script.project.related(script)) == 2
+    assert script.project.files_naming(script, "features", attribute=False) == before
 
 
 def test_files_that_share_objects_and_mention_a_word(tmp_path: Path) -> None:
