@@ -35,7 +35,7 @@ UTILITIES = tuple(
 class Configured:
     """A framework that is told how to train by calls of these qualified names, and what does there what rules would:
     `settings` are keyword arguments of the call, `instead` is said otherwise. `only_with` is a word of the script
-    without which the framework does not run on torch."""
+    without which it is none of these calls, or the framework does not run on torch."""
 
     framework: str
     names: tuple[str, ...]
@@ -43,9 +43,6 @@ class Configured:
     instead: str = ""
     only_with: str = ""
 
-
-PACKAGES = tuple(sorted({*(name.partition(".")[0] for name in FRAMEWORKS), "keras"}))
-"""The packages of all of them."""
 
 _FASTAI = "vision_learner unet_learner cnn_learner language_model_learner text_classifier_learner tabular_learner"
 CONFIGURED = (
@@ -71,7 +68,12 @@ CONFIGURED = (
         ("ignite.engine.create_supervised_trainer",),
         settings=('amp_mode="amp"', "scaler=True", "non_blocking=True"),
     ),
-    Configured("DeepSpeed", ("deepspeed.initialize",), instead='`"bf16": {"enabled": true}` in its configuration'),
+    Configured(
+        "DeepSpeed",
+        ("deepspeed.initialize",),
+        instead='`"bf16": {"enabled": true}` in its configuration',
+        only_with="deepspeed",
+    ),
     Configured("fastai", (*_FASTAI.split(), "Learner", "collab_learner"), instead="`.to_bf16()` of the learner"),
     Configured(
         "Keras",
@@ -82,3 +84,8 @@ CONFIGURED = (
 )
 """Read in Lightning 2.6, Transformers 5.24, Accelerate 1.15, Composer 0.32, Ignite 0.5.5, fastai 2.8, Keras 3.15 and
 DeepSpeed's reference. fastai's scripts import all of it, so that its names come without a module."""
+
+SETTING_WORDS = tuple(
+    dict.fromkeys(each.only_with or name.rpartition(".")[2] for each in CONFIGURED for name in each.names)
+)
+"""Words of which a file has one where any of these calls stands in it."""

@@ -29,9 +29,11 @@ from autoaccel.pytorch.gradients import (
 from autoaccel.pytorch.graph_requirement import needs_graph
 from autoaccel.pytorch.hidden_gradients import hidden_gradient_uses, reason_of
 
-_NAMED = re.compile(
-    r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test|tester|testing|predict|prediction|infer|inference)(_|$|\d)"
-)
+_NAMES = "eval|evaluate|evaluation|val|valid|validate|validation|test|tester|testing|predict|prediction|infer|inference"
+_NAMED = re.compile(rf"(^|_)({_NAMES})(_|$|\d)")
+EVALUATES = (r"\.(?:eval|train)\(", rf"def\s+(?:\w*_)?(?i:{_NAMES})[_(\d]")
+"""Regular expressions, of which a file with functions or runs of statements matches one that are evaluations by what
+they are called or call; those that are told by the training before them are in files with what trains, too."""
 OWN_GRADIENTS = "it needs gradients itself"
 OWN_MODE = "it switches gradients off itself, where it wants to"
 

@@ -18,6 +18,8 @@ from autoaccel.library_models.graph_operations import DIFFERENTIATING, GRADIENT_
 
 GRAD_OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
 _BACKWARD = ("torch.autograd.backward", "torch.distributed.autograd.backward")
+GOES_BACKWARD = r"backward\b(?!\W+compat)"
+"""A regular expression that a file with a backward pass matches, and one that is only compatible does not."""
 _GRAD_OFF_NAME = re.compile(r"(^|_)(no_?grad|inference_mode)", re.IGNORECASE)
 _ENTERING = frozenset({"enter_context", "__enter__"})
 _GRAD_ASKED = DIFFERENTIATING | frozenset(

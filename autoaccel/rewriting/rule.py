@@ -64,8 +64,9 @@ class Rule:
     references: tuple[str, ...] = ()
     min_torch: str = "2.6"
     module: str = field(default="", kw_only=True)
-    pattern: str = field(default="", kw_only=True)
-    """A regular expression that a file with an opportunity matches, too: for needles that are common elsewhere."""
+    pattern: str | tuple[str, ...] = field(default="", kw_only=True)
+    """A regular expression that a file with an opportunity matches, too: for needles that are common elsewhere. Or
+    several, of which it matches one: what begins with plain letters is found fast, and alternatives are not."""
     addresses: tuple[str, ...] = field(default=(), kw_only=True)
     """Of what can bind a script, what the rule makes shorter; what it is made for first."""
     on_request: bool = field(default=False, kw_only=True)
@@ -104,13 +105,14 @@ class Rule:
 
     def concerns(self, text: str | bytes) -> bool:
         """Whether the rule may have something to say about a file: without that, it is not parsed."""
+        patterns = (self.pattern,) if isinstance(self.pattern, str) else self.pattern
         if isinstance(text, bytes):
             needed = not self.needles or any(needle in text for needle in self.needles)
-            return needed and re.search(self.pattern.encode(), text) is not None
+            return needed and any(re.search(pattern.encode(), text) for pattern in patterns)
         if not self._words:
             self._words = tuple(needle.decode() for needle in self.needles)
         needed = not self.needles or any(word in text for word in self._words)
-        return needed and re.search(self.pattern, text) is not None
+        return needed and any(re.search(pattern, text) for pattern in patterns)
 
     def run(self, script: Script) -> Iterable[Finding | Skipped]:
         assert self.function or self.comment_function, f"{self.code} has no check"

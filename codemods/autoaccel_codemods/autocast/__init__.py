@@ -49,8 +49,9 @@ from collections.abc import Iterator
 from autoaccel.analysis import Script
 from autoaccel.dataflow.query import once_all
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier, WrapStatements
-from autoaccel.library_models.frameworks import PACKAGES
+from autoaccel.library_models.frameworks import SETTING_WORDS
 from autoaccel.pytorch import backend_settings, evaluation_only, framework_settings
+from autoaccel.pytorch.gradients import GOES_BACKWARD
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.training_steps import TrainingStep, opens_region, training_steps
 from autoaccel.rewriting.rule import Rule
@@ -72,8 +73,8 @@ RULE = Rule(
     code="AA301",
     name="autocast",
     tier=Tier.NUMERICS,
-    needles=(b"backward", b".eval()", *(name.encode() for name in PACKAGES)),
-    pattern=rf"torch|\.backward\(|\.eval\(|{'|'.join(PACKAGES)}",
+    needles=(b"backward", b".eval()", *(word.encode() for word in SETTING_WORDS)),
+    pattern=(GOES_BACKWARD, r"\.eval\(", *SETTING_WORDS),
     references=(
         "https://docs.pytorch.org/docs/stable/amp.html",
         "https://docs.pytorch.org/docs/stable/notes/amp_examples.html",

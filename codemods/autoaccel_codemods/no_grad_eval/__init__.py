@@ -71,7 +71,14 @@ from autoaccel.edits import (
     Tier,
     WrapStatements,
 )
-from autoaccel.pytorch.evaluation_passes import OWN_GRADIENTS, EvaluationPass, evaluations, evaluations_with_backward
+from autoaccel.pytorch.evaluation_passes import (
+    EVALUATES,
+    OWN_GRADIENTS,
+    EvaluationPass,
+    evaluations,
+    evaluations_with_backward,
+)
+from autoaccel.pytorch.gradients import GOES_BACKWARD
 from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.no_grad_eval.display_only_forwards import display_only_forwards
@@ -89,7 +96,8 @@ RULE = Rule(
     name="no-grad-eval",
     tier=Tier.EXACT,
     needles=(b"eval", b"valid", b"test", b"predict", b"infer", b".backward(", b"torch.load"),
-    pattern=r"torch|\.(?:backward|train|zero_grad|(?:load_)?state_dict|parameters)\(|\.eval\(\)|\b(?:model|net)\w*\(",
+    # What trains, or loads what was trained; else nothing shows that it does not train somewhere else.
+    pattern=(*EVALUATES, "torch.load", GOES_BACKWARD, r"train(?:_\w*)?\(", r"fit\w*\(", r"learn\(", r"Trainer\w*\("),
     references=("https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",),
     addresses=("evaluation",),
     order=50,
