@@ -6,8 +6,8 @@ The scripts run in processes of their own, under observation as by `verify`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from autoaccel.edits import Tier
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import FINISHED, RunRecord
 from autoaccel.rewriting import engine, registry
-from autoaccel.rewriting.rule import Rule
 from tests.measure.forking import REPOSITORY, Forking
 
 SCRIPTS = REPOSITORY / "fixtures" / "scripts"
@@ -32,7 +31,6 @@ DRAWING = frozenset({"project/main"})
 RULES = [rule for rule in registry.rules() if rule.tier is not Tier.OPT_IN]
 MODES = {
     "all off": {"AUTOACCEL_DISABLE": "all"},
-    "only what is exact": {"AUTOACCEL_DISABLE": "amp,channels_last,compile,fused,workers"},
     "all but what rounds": {"AUTOACCEL_DISABLE": "amp,channels_last,fused"},
 }
 
@@ -47,14 +45,16 @@ def files(name: str) -> list[Path]:
     return sorted(folder.glob("*.py")) if folder != SCRIPTS else [SCRIPTS / f"{name}.py"]
 
 
-def rewritten(name: str, rules: Sequence[Rule] | None = None) -> dict[str, bytes]:
-    """The files of a script after all rules, or these, by file name; files that no rule changes included."""
+@cache
+def rewritten(name: str, rule: str = "") -> dict[str, bytes]:
+    """The files of a script after all rules, or this one, by file name; files that no rule changes included."""
+    rules = [each for each in registry.rules() if each.name == rule] or RULES
     contents = {path: sources.read(path) for path in files(name)}
     texts = {path: source.text for path, source in contents.items()}
     project = Project(texts, texts)
     after = {}
     for path, source in contents.items():
-        result = engine.rewrite(source.text, path, rules or RULES, project=project)
+        result = engine.rewrite(source.text, path, rules, project=project)
         assert not result.errors
         after[path.name] = source.encode(result.after)
     return after
@@ -74,9 +74,9 @@ class Training:
             self.known[name] = self._run(name, contents, "before", {})
         return self.known[name]
 
-    def after(self, name: str, variables: dict[str, str], rules: Sequence[Rule] | None = None) -> RunRecord:
-        label = "-".join(["after", *(each.code for each in rules or ()), *variables.values()])
-        return self._run(name, rewritten(name, rules), label, variables)
+    def after(self, name: str, variables: dict[str, str], rule: str = "") -> RunRecord:
+        label = "-".join(["after", *filter(None, [rule]), *variables.values()])
+        return self._run(name, rewritten(name, rule), label, variables)
 
     def _run(self, name: str, contents: dict[str, bytes], label: str, variables: dict[str, str]) -> RunRecord:
         folder = self.folder / name / label
@@ -116,9 +116,8 @@ def test_trains_the_same(name: str, mode: str, training: Training) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mnist", "nested_batches", "table", "transfer_learning", "vae"])
 def test_trains_the_same_with_its_step_lifted(name: str, training: Training) -> None:
-    rules = [rule for rule in registry.rules() if rule.name == "captured-step"]
-    assert rewritten(name, rules) != rewritten(name, [rule for rule in registry.rules() if rule.name == "as-tensor"])
-    after = training.after(name, {}, rules)
+    assert rewritten(name, "captured-step") != rewritten(name, "as-tensor")
+    after = training.after(name, {}, "captured-step")
     assert same_training(after) == same_training(training.before(name))
 
 

@@ -536,7 +536,7 @@ def test_a_rank_that_goes_on_alone_is_ended(ranks: Callable[..., tuple[RunRecord
 
 
 def test_ranks_that_hang_say_where(ranks: Callable[..., tuple[RunRecord, ...]]) -> None:
-    records = ranks("time.sleep(60)", timeout=1)
+    records = ranks("time.sleep(60)", timeout=4)  # in which it has come to its script on a busy machine
     for record in records:
-        assert record.failure is not None and record.failure.message == "made no step for 1 s"
+        assert record.failure is not None and record.failure.message == "made no step for 4 s"
         assert record.failure.where.endswith("train.py:3")
