@@ -55,7 +55,7 @@ from autoaccel.edits import Edit, Finding, Skipped, Tier
 from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.training_steps import TrainingStep, training_steps
 from autoaccel.rewriting.rule import Rule
-from autoaccel_codemods.captured_step import host_effects, lifting, prospects, region, result_uses
+from autoaccel_codemods.captured_step import host_effects, lifting, prospects, region, result_uses, step_function
 from autoaccel_codemods.captured_step.problems import DeclinedError
 
 RULE = Rule(
@@ -87,6 +87,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         note_methods  which methods keep numbers, and do nothing else
         host_effects  what they, and the functions that they enter, do on the host
         lifting       which names go in and out, and where the function stands
+        step_function  its text, and what stands in its place in the loop
         type_hints    its annotations, where the code around it has some
         result_uses   whether what comes out is used for its value alone
         problems      the exception by which each of them declines
@@ -121,7 +122,7 @@ def _lift(script: Script, step: TrainingStep) -> Iterator[Edit]:
         except DeclinedError as problem:
             problems.append(problem)
         else:
-            return lifting.edits(script, lifted)
+            return step_function.edits(script, lifted)
     raise problems[0]
 
 

@@ -1,30 +1,26 @@
-"""The function that a step becomes: which names go in and out, where it stands, and what is left in the loop."""
+"""The function that a step becomes: which names go in and out, and where it stands."""
 
 from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autoaccel.analysis.definite_assignment import is_bound, is_made_by_calls
 from autoaccel.analysis.name_lookups import reads_any_name
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import breadth_first, comment_above, is_heading, position, split_lines, walk_scope
-from autoaccel.edits import Code, Edit, InsertBefore, RemoveStatement, literal
+from autoaccel.dataflow.syntax_index import breadth_first, comment_above, position, split_lines, walk_scope
 from autoaccel.library_models.tensor_operations import INFORMATION, METHODS
 from autoaccel.pytorch.introspection import annotations_read, name_looked_up
 from autoaccel.pytorch.reachable_code import reachable_code
-from autoaccel_codemods.captured_step import type_hints
 from autoaccel_codemods.captured_step.problems import DeclinedError
-from autoaccel_codemods.captured_step.region import ITEM, StepRegion
+from autoaccel_codemods.captured_step.region import StepRegion, receiver
 from autoaccel_codemods.captured_step.shape_numbers import follows_from_shapes
 from autoaccel_codemods.captured_step.shown_statements import mentions, noted
 
 _NOT_THERE = "its model and its optimizer may not be there before the loop"
-_Change = tuple[int, int, int, str]
-"""A line, from where to where in bytes, and the text that stands there instead."""
 _PLAIN_NUMBERS = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING})
 _PARTS = INFORMATION | {"data", "dtype", "layout", "real", "imag", "T", "mT", "H", "mH"}
 _STAYING = _PLAIN_NUMBERS | {
@@ -47,7 +43,10 @@ class Lifted:
 
 def plan(script: Script, region: StepRegion) -> Lifted:
     """Raises `DeclinedError`."""
-    if isinstance(script.parent(region.scope), ast.ClassDef) and _names_class(region):
+    parts = [part for each in region.statements for part in breadth_first(each)]
+    names = [part for part in parts if isinstance(part, ast.Name)]
+    named_class = any(each.id in ("super", "__class__") for each in names)
+    if named_class and isinstance(script.parent(region.scope), ast.ClassDef):
         raise DeclinedError("`super` does not mean the same in a function of its own")
     if script.enclosing_class(region.around) is not None and region.scope is script.tree:
         raise DeclinedError("the loop stands in the body of a class")
@@ -57,12 +56,13 @@ def plan(script: Script, region: StepRegion) -> Lifted:
         )
     if reads_any_name(script) or any(not call.args for call in script.syntax_index.calls_named("dir")):
         raise DeclinedError("names may be looked up while the program runs")
-    if region.scope is script.tree and _is_annotated(region) and annotations_read(script):
+    annotated = any(isinstance(part, ast.AnnAssign) for part in parts)
+    if annotated and region.scope is script.tree and annotations_read(script):
         raise DeclinedError("the annotations of variables may be read, and those of a function's are not kept")
-    names = [part for each in region.statements for part in breadth_first(each) if isinstance(part, ast.Name)]
-    outside = {part for each in region.moves for part in breadth_first(each)} - set(map(_receiver, region.moves))
+    outside = {part for each in region.moves for part in breadth_first(each)} - set(map(receiver, region.moves))
     names = sorted((each for each in names if each not in outside), key=position)
-    stored = {each.id for each in names if isinstance(each.ctx, ast.Store)}
+    in_order = dict.fromkeys(each.id for each in names if isinstance(each.ctx, ast.Store))
+    stored = set(in_order)
     _refuse_shared(script, region, stored)
     _refuse_seen_inside(script, region, stored)
     _refuse_handled(script, region, stored.union(*(noted(script, each) for each in region.shown)))
@@ -78,12 +78,12 @@ def plan(script: Script, region: StepRegion) -> Lifted:
     _refuse_carried(script, region, names, carried)
     read = {each.id for each in names if isinstance(each.ctx, ast.Load) and each.id not in stored}
     parameters = tuple(dict.fromkeys(each.id for each in names if each.id in carried | (read & in_loop)))
-    hoisted = {_receiver(each).id for each in region.moves}
+    hoisted = {receiver(each).id for each in region.moves}
     for name in parameters:
         bound = name not in hoisted and _is_bound_above(script, region, name)
         if not bound and not _is_read_for_sure(script, region, name):
             raise DeclinedError(f"`{name}` may have no value where the step does not need one")
-    results = tuple(each for each in _in_order(names) if each in carried or _is_read_later(script, region, each))
+    results = tuple(each for each in in_order if each in carried or _is_read_later(script, region, each))
     for name in results:
         if not _is_bound_for_sure(region, name):
             lacking = "where the step does not train" if region.phase is not None else "where a loop has nothing to do"
@@ -99,145 +99,6 @@ def refuse_in_vain(script: Script, lifted: Lifted) -> None:
         number = each.id in lifted.parameters and script.kind(each) in _PLAIN_NUMBERS
         if number and not follows_from_shapes(script, each):
             raise DeclinedError(f"`{each.id}` is a number that changes from step to step")
-
-
-def edits(script: Script, lifted: Lifted) -> Iterator[Edit]:
-    """The function above the loop, its call in the loop, and the statements gone from there."""
-    region = lifted.region
-    name = script.free_name(*(("train_step", "training_step") if region.phase is None else ("run_batch", "run_step")))
-    tensor, imports = script.spell("torch.Tensor")
-    annotated = type_hints.wanted(script, region, lifted.parameters, lifted.results)
-    yield from imports if annotated else ()
-    yield InsertBefore(lifted.anchor, Code(literal(_function(script, lifted, name, tensor if annotated else None))))
-    target = f"{', '.join(lifted.results)} = " if lifted.results else ""
-    moved = {_receiver(each).id: script.source(each) for each in region.moves}
-    lines = [f"{target}{name}({', '.join(moved.get(each, each) for each in lifted.parameters)})"]
-    lines += [f"{each} = {each}.item()" for each in map(_number, region.numbers) if each in lifted.results]
-    for each in region.shown:
-        own = _lines(script, each)
-        lines += _dedented(script, own[0], own[-1])
-    called, taken = _called_at(region), _comment_taken(script, region) > 0
-    yield InsertBefore(called, Code(literal("\n".join(lines))), below_comments=not taken)
-    for each in (*region.statements, *region.shown):
-        yield RemoveStatement(each, moved=True, with_heading=taken and each is called)
-
-
-def _function(script: Script, lifted: Lifted, name: str, tensor: str | None) -> str:
-    """The text of the function, annotated where the name of the type of tensors is given."""
-    region = lifted.region
-    optimizers, phase = [*map(script.source, region.optimizers)], region.phase
-    if phase is not None and not _is_presence(script, phase, region.optimizers[0]):  # else there is nothing to capture
-        optimizers[0] += f" if {script.source(phase)} else None"
-    decorator = f"@{script.accel}.step({', '.join([*map(script.source, region.models), *optimizers])})"
-    parameters, given = [*lifted.parameters], ""
-    changes = [_change(each, _receiver(each).id) for each in region.moves]
-    for each in region.numbers:
-        _, _, end, _ = _change(each.value, "")
-        changes.append((each.value.lineno, end - len(ITEM), end, ""))
-    if tensor is not None:
-        parameters = [f"{each}: {tensor}" for each in lifted.parameters]
-        returned = [tensor] * len(lifted.results) or ["None"]
-        given = f" -> {returned[0]}" if len(returned) == 1 else f" -> tuple[{', '.join(returned)}]"
-        if (declared := type_hints.undeclared(script, region, lifted.results)) is not None:
-            changes.append(_change(declared, f"{declared.id}: {tensor}"))
-    lines = [decorator, f"def {name}({', '.join(parameters)}){given}:", *_body(script, region, changes)]
-    if lifted.results:
-        lines.append(f"    return {', '.join(lifted.results)}")
-    return "\n".join(lines)
-
-
-def _change(expression: ast.expr, text: str) -> _Change:
-    """Another text for an expression that stands on one line."""
-    return expression.lineno, expression.col_offset, expression.end_col_offset or 0, text
-
-
-def _body(script: Script, region: StepRegion, changes: Sequence[_Change]) -> Iterator[str]:
-    """The text of the statements with its comments, at the indentation of a function's body."""
-    text = split_lines(script.text)
-    first, last = region.statements[0].lineno, region.statements[-1].end_lineno or 0
-    taken = _comment_taken(script, region)
-    stays = _staying(script, region, taken)
-    if not region.aside:
-        first -= taken
-    if first < _called_at(region).lineno:  # nothing stays in the place of the first
-        while not (above := text[first - 2].strip()) or above.startswith("#"):
-            first -= 1
-        while not text[first - 1].strip():
-            first += 1
-    parted, above = False, ""
-    for number, line in enumerate(_dedented(script, first, last, changes), first):
-        if number in stays:
-            parted = parted or not line.strip()
-            continue
-        if parted and above.strip() and line.strip():  # a paragraph ends where what stays began one
-            yield ""
-        parted, above = False, line
-        yield f"    {line}" if line.strip() else ""
-
-
-def _staying(script: Script, region: StepRegion, taken: int = 0) -> set[int]:
-    """The lines between those of the step that stay in the loop, all but so many of the comment above the call."""
-    stays = {line for each in (*region.shown, *region.aside) for line in _lines(script, each)}
-    called = _called_at(region)
-    for each in (*region.aside, *(region.aside and [called])):  # the comments above them stay there, too
-        above = max(other.end_lineno or 0 for other in script.block(each) if other.lineno < each.lineno)
-        stays.update(range(above + 1, each.lineno - (taken if each is called else 0)))
-    return stays
-
-
-def _lines(script: Script, statement: ast.stmt) -> range:
-    """The lines of a statement and of the comment above it."""
-    commented = comment_above(split_lines(script.text)[: statement.lineno - 1])
-    return range(statement.lineno - commented, (statement.end_lineno or statement.lineno) + 1)
-
-
-def _comment_taken(script: Script, region: StepRegion) -> int:
-    """How many lines the comment has above the statement in whose place the step is called, if it is of that alone and
-    goes along: where the step has further comments, or paragraphs, it does not speak of all of it."""
-    text = split_lines(script.text)
-    called, first, last = (each.lineno for each in (_called_at(region), region.statements[0], region.statements[-1]))
-    rest = [text[number - 1] for number in {*range(first - (first < called), last)} - _staying(script, region)]
-    parted = any(not line.strip() or line.lstrip().startswith("#") for line in rest)
-    return comment_above(text[: called - 1], headings=any(map(is_heading, rest))) if parted else 0
-
-
-def _called_at(region: StepRegion) -> ast.stmt:
-    """The statement in whose place the step is called: the first one, or the first below what stays in the loop."""
-    below = region.aside[-1].lineno if region.aside else 0
-    return next(each for each in region.statements if each.lineno > below)
-
-
-def _number(statement: ast.Assign) -> str:
-    assert isinstance(statement.targets[0], ast.Name)
-    return statement.targets[0].id
-
-
-def _receiver(move: ast.Call) -> ast.Name:
-    assert isinstance(move.func, ast.Attribute)
-    assert isinstance(move.func.value, ast.Name)
-    return move.func.value
-
-
-def _dedented(script: Script, first: int, last: int, changes: Sequence[_Change] = ()) -> Iterator[str]:
-    """The lines from one to another, without the indentation of the first, and with these changes."""
-    lines = split_lines(script.text)[first - 1 : last]
-    for number, start, end, text in sorted(changes, reverse=True):
-        line = lines[number - first].encode()
-        lines[number - first] = (line[:start] + text.encode() + line[end:]).decode()
-    indent = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
-    return (line[len(indent) :] if line.startswith(indent) else line.lstrip() for line in lines)
-
-
-def _names_class(region: StepRegion) -> bool:
-    return any(
-        isinstance(part, ast.Name) and part.id in ("super", "__class__")
-        for each in region.statements
-        for part in breadth_first(each)
-    )
-
-
-def _is_annotated(region: StepRegion) -> bool:
-    return any(isinstance(part, ast.AnnAssign) for each in region.statements for part in breadth_first(each))
 
 
 def _refuse_shared(script: Script, region: StepRegion, stored: set[str]) -> None:
@@ -273,22 +134,6 @@ def _is_read_for_sure(script: Script, region: StepRegion, name: str) -> bool:
                 if not any(_may_skip(above, child) for child, above in itertools.pairwise(around)):
                     return True
     return False
-
-
-def _is_presence(script: Script, phase: ast.expr, optimizer: ast.expr) -> bool:
-    """`optimizer is not None`, or a name for that: where it does not hold, the optimizer itself says so."""
-    if isinstance(phase, ast.Name):
-        known = script.definitions(phase)
-        if len(known) != 1 or known[0].how != "assign" or known[0].path or known[0].value is None:
-            return False
-        phase = known[0].value
-    match phase, optimizer:
-        case ast.Compare(
-            left=ast.Name() as left, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]
-        ), ast.Name():
-            return left.id == optimizer.id and script.definitions(left) == script.definitions(optimizer)
-        case _:
-            return False
 
 
 def _is_bound_for_sure(region: StepRegion, name: str) -> bool:
@@ -448,10 +293,6 @@ def _refuse_carried(script: Script, region: StepRegion, names: Sequence[ast.Name
             raise DeclinedError(f"`{each.id}` is carried from step to step")
 
 
-def _in_order(names: Sequence[ast.Name]) -> list[str]:
-    return list(dict.fromkeys(each.id for each in names if isinstance(each.ctx, ast.Store)))
-
-
 def _parameters(function: ast.FunctionDef) -> set[str]:
     return {each.arg for each in breadth_first(function.args) if isinstance(each, ast.arg)}
 
@@ -484,7 +325,7 @@ def _anchor(script: Script, region: StepRegion, names: set[str]) -> ast.stmt:
     if isinstance(region.around, ast.FunctionDef):
         if any(_is_stored(script, each, part) for each in region.statements for part in trained):
             raise DeclinedError("its model or its optimizer is made in it")
-        return _called_at(region)
+        return region.called_at
     found = None
     for loop in script.loops(region.statements[0]):
         if any(_is_stored(script, loop, each) for each in trained):

@@ -57,6 +57,12 @@ class StepRegion:
     phase: ast.expr | None
     """The test, of what the loop does not change, by which it trains, or else only evaluates: `if train: …`."""
 
+    @property
+    def called_at(self) -> ast.stmt:
+        """The statement in whose place the step is called: the first one, or the first below what stays in the loop."""
+        below = self.aside[-1].lineno if self.aside else 0
+        return next(each for each in self.statements if each.lineno > below)
+
 
 def starts(script: Script, step: TrainingStep) -> list[int]:
     """Where a step may begin in its loop's body: with the first forward pass, or with a later one, since a policy acts
@@ -280,6 +286,13 @@ def _moves(script: Script, statements: Sequence[ast.stmt], loop: Loop | ast.Func
     of_batch = [each for each in names if Kind.BATCH in script.values(each).kinds]
     once = len({each.id for each in of_batch}) == len(of_batch)
     return tuple(found[each] for each in of_batch) if once and all(each in found for each in of_batch) else ()
+
+
+def receiver(move: ast.Call) -> ast.Name:
+    """The part of the batch that one of these `moves` copies."""
+    assert isinstance(move.func, ast.Attribute)
+    assert isinstance(move.func.value, ast.Name)
+    return move.func.value
 
 
 def _arguments(call: ast.Call) -> Iterator[ast.AST]:
