@@ -86,6 +86,13 @@ def methods(ref: ClassRef, *names: str) -> Iterator[tuple[Script, ast.FunctionDe
                 yield each.script, part
 
 
+def owner_name(file: Script, function: ast.AST) -> str | None:
+    """What a method calls its own object."""
+    if not isinstance(function, ast.FunctionDef) or not isinstance(file.parent(function), ast.ClassDef):
+        return None
+    return function.args.args[0].arg if function.args.args else None
+
+
 def external_lineage(ref: ClassRef) -> Iterator[str]:
     """Qualified names of the external classes that a class derives from."""
     for each in lineage(ref):

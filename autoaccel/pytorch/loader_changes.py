@@ -38,6 +38,7 @@ from autoaccel.pytorch.loader_calls import LoaderCall, iterations, loader_calls,
 from autoaccel.pytorch.loader_inputs import ALL, IN_WORKERS, LoaderInputs
 from autoaccel.pytorch.loader_loops import LoaderLoop
 from autoaccel.pytorch.order_generators import shares_generator
+from autoaccel.pytorch.sample_code import keeps_gradients
 from autoaccel.pytorch.shared_resources import SharedResources
 from autoaccel.pytorch.unseen_modules import calls_of_unseen_modules
 
@@ -151,7 +152,7 @@ class LoaderState:
         if self.inputs.trained is not None:
             return f"its samples or their order come from `{self.inputs.trained}`, which may be trained"
         given = [each for part in ALL if (each := self.made.at(self.script, part)) is not None]
-        if any(datasets.keeps_gradients(file, setting) for file, setting in given):
+        if any(keeps_gradients(file, setting) for file, setting in given):
             return "its samples may require gradients"
         return None
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from autoaccel.analysis.attributes import stores
 from autoaccel.analysis.call_sites import arguments_for
-from autoaccel.analysis.classes import class_info, lineage
+from autoaccel.analysis.classes import class_info, lineage, owner_name
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.dataflow.call_arguments import fits, given_values
@@ -568,13 +568,6 @@ def _is_list(expression: ast.expr) -> bool:
     if isinstance(expression, ast.BinOp):
         return _is_list(expression.left) or _is_list(expression.right)
     return isinstance(expression, ast.List | ast.ListComp)
-
-
-def owner_name(file: Script, function: ast.AST) -> str | None:
-    """What a method calls its own object."""
-    if not isinstance(function, ast.FunctionDef) or not isinstance(file.parent(function), ast.ClassDef):
-        return None
-    return function.args.args[0].arg if function.args.args else None
 
 
 def bound_to(file: Script, definitions: Iterable[Definition]) -> Iterator[tuple[Script, ast.expr]]:

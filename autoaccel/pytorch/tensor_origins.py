@@ -26,10 +26,10 @@ from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.library_models.graph_operations import ENDING_METHODS
 from autoaccel.library_models.tensor_operations import DRAWING, FILLING, ROUNDED, WHOLE, WITH_INDICES
 from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
-from autoaccel.pytorch import datasets
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.object_references import all_callers, connected_files
+from autoaccel.pytorch.sample_code import keeps_gradients, reachable
 
 
 class Origin(enum.IntEnum):
@@ -245,11 +245,11 @@ def _has_graph(script: Script, loader: LoaderCall) -> bool:
 @once
 def _makes_graph(script: Script, expression: ast.expr) -> bool:
     """Whether what makes samples may run a model, or require gradients."""
-    if datasets.keeps_gradients(script, expression):
+    if keeps_gradients(script, expression):
         return True
     return any(
         isinstance(node, ast.Name | ast.Attribute | ast.Call) and file.kind(node) in (Kind.MODULE, Kind.PARAMETER)
-        for file, node in datasets.reachable(script, expression)
+        for file, node in reachable(script, expression)
     )
 
 

@@ -1,6 +1,7 @@
 """Whether a loader may have worker processes, and what gives it some.
 
-Of workers, what they would see is asked of `datasets` and `loader_changes`: they hold copies of what makes samples.
+Of workers, what they would see is asked of `datasets`, `sample_code` and `loader_changes`: they hold copies of what
+makes samples.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from autoaccel.pytorch.loader_calls import (
 )
 from autoaccel.pytorch.loader_changes import loader_state
 from autoaccel.pytorch.loader_loops import transfers
+from autoaccel.pytorch.sample_code import uses_device
 from autoaccel.pytorch.training_steps import training_steps
 from autoaccel_codemods.loader_workers import handled_errors
 
@@ -100,10 +102,10 @@ def unfit(script: Script, made: LoaderCall, sources: tuple[Value, ...], uses: tu
     dataset = made.settings.get("dataset")
     if dataset is None:
         return "its dataset is not visible in the call"
-    if datasets.uses_device(script, dataset):
+    if uses_device(script, dataset):
         return "its dataset may hold tensors on a device"
     collate = made.settings.get("collate_fn")
-    if collate is not None and datasets.uses_device(script, collate):
+    if collate is not None and uses_device(script, collate):
         return "its batches are moved to a device while they are collated"
     if any(is_unknown(source) for source in sources) and not moved_later(made, uses):
         return "its dataset is not known here, so its samples may be on a device"

@@ -1,0 +1,228 @@
+"""The code that an expression of samples leads to: of datasets, and of what collates them or makes them of an index."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.classes import class_info, external_lineage, lineage
+from autoaccel.analysis.script import Script
+from autoaccel.dataflow.abstract_values import Kind, Values
+from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.completeness import ScriptNode
+from autoaccel.dataflow.definitions import Definition
+from autoaccel.dataflow.query import fixpoint, once, once_all
+from autoaccel.library_models.tensor_operations import STORING
+
+_BY_TEXT = frozenset("getattr vars eval exec globals locals methodcaller attrgetter dir __dict__".split())
+_PLAIN_BASES = frozenset(
+    """torch.utils.data.Dataset torch.utils.data.IterableDataset torch.utils.data.Sampler builtins.object
+    builtins.Exception builtins.list builtins.dict abc.ABC typing.NamedTuple typing.Generic""".split()
+)
+_SEEN = ("torch.", "numpy.", "random.", "math.", "builtins.")
+_PLAIN_DECORATORS = frozenset({"dataclasses.dataclass"})
+_ON_CPU = "cpu"
+_TO_HOST = frozenset("cpu numpy tolist item".split())
+_MOVED_BY_COPY = frozenset({Kind.TENSOR, Kind.BATCH})  # a parameter stays itself, and moves with its model
+
+
+@fixpoint((), ())
+def reachable(script: Script, expression: ast.AST, on_device: bool = False) -> tuple[tuple[Script, ast.AST], ...]:
+    """The nodes of an expression and of all that its names lead to: definitions, functions, classes of the project; of
+    classes the methods that something among these may call, by their names. `on_device`: without what tensors are made
+    of that are copied to the host before samples are made, `TensorDataset(x.cpu())`."""
+    found: list[ScriptNode] = []
+    pending: list[ScriptNode] = [(script, expression)]
+    seen: set[ast.AST] = set()
+    entered = {each for each in script.ancestors(expression) if isinstance(each, ast.FunctionDef)}
+    named: set[str] = set()  # attributes: what may be called
+    waiting: dict[str, list[ScriptNode]] = {}  # methods that nothing has named so far
+    by_text = False  # or that a computed name may call
+    while pending:
+        file, root = pending.pop()
+        if root in seen:
+            continue
+        seen.add(root)
+        if isinstance(root, ast.FunctionDef):
+            entered.add(root)
+        if isinstance(root, ast.ClassDef):
+            closed = not by_text and _calls_itself_only(file, root)
+            for part in ast.iter_child_nodes(root):
+                if closed and isinstance(part, ast.FunctionDef) and not part.name.startswith("__"):
+                    waiting.setdefault(part.name, []).append((file, part))
+                else:
+                    pending.append((file, part))
+            pending.extend(each for name in named for each in waiting.pop(name, ()))
+            continue
+        gone = _left_on_device(file, root) if on_device else frozenset()
+        for node in file.within(root, ast.AST):
+            if node in gone:
+                continue
+            found.append((file, node))
+            name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
+            if not by_text and (name in _BY_TEXT or (isinstance(node, ast.Call) and _is_given_away(file, node))):
+                by_text = True
+                pending.extend(each for known in waiting.values() for each in known)
+            if isinstance(node, ast.Attribute):
+                pending.extend(_behind_attribute(file, node))
+                named.add(node.attr)
+                pending.extend(waiting.pop(node.attr, ()))
+            elif isinstance(node, ast.Name):
+                if not isinstance(file.parent(node), ast.Attribute):
+                    pending.extend(_behind(file.values(node)))
+                for each in file.definitions(node) if isinstance(node.ctx, ast.Load) else ():
+                    function = each.scope.node
+                    counted = each.how == "for" and file.kind(node) in (Kind.NUMBER, Kind.STRING)
+                    if each.how in ("assign", "for", "aug") and each.value is not None and not counted:
+                        pending.append((file, each.value))
+                        pending.extend((file, stored) for stored in _stored_in(file, each))
+                    elif each.how == "param" and (function in entered or getattr(function, "name", "") == "__init__"):
+                        for caller, given in arguments_for(file, function, each.name):
+                            _method_among(waiting, caller.function(given), pending).append((caller, given))
+    return tuple(found)
+
+
+def _left_on_device(file: Script, root: ast.AST) -> frozenset[ast.AST]:
+    """What tensors are computed from in an expression that is evaluated once, which then copies them to the host."""
+    if not isinstance(root, ast.expr) or isinstance(root, ast.Lambda):
+        return frozenset()
+    later = [*file.within(root, ast.Lambda), *file.within(root, ast.GeneratorExp)]
+    return frozenset(
+        part
+        for call in file.within(root, ast.Call)
+        if _is_host_copy(file, call) and not any(file.inside(call, each) for each in later)
+        for part in ast.walk(call.func.value)  # type: ignore[attr-defined]
+    )
+
+
+def _is_host_copy(file: Script, call: ast.Call) -> bool:
+    """Whether a call gives what is on the host, of a tensor: `x.cpu()`; or of anything: `x.tolist()`."""
+    match call.func:
+        case ast.Attribute(value=tensor, attr=method) if method in _TO_HOST and not file.callees(call):
+            kinds = file.values(tensor).kinds
+            return method != "cpu" or (bool(kinds) and kinds <= _MOVED_BY_COPY)
+        case _:
+            return False
+
+
+def _is_given_away(file: Script, call: ast.Call) -> bool:
+    """Whether code that is not seen is given an object of the project, of which it may call any method."""
+    values = file.values(call.func)
+    qualified = file.qualname(call.func)
+    if file.callees(call) or Kind.CLASS in values.kinds or (qualified or "").startswith(_SEEN):
+        return False
+    owner = call.func.value if qualified is None and isinstance(call.func, ast.Attribute) else None
+    if owner is not None and Kind.UNKNOWN not in file.values(owner).kinds:
+        return False
+    return any(value.cls is not None for each in given_values(call) for value in file.values(each))
+
+
+def _method_among(
+    waiting: dict[str, list[ScriptNode]], function: ast.AST | None, otherwise: list[ScriptNode]
+) -> list[ScriptNode]:
+    """What waits with a method, if a function is one that waits."""
+    found = waiting.get(getattr(function, "name", ""), [])
+    return found if any(node is function for _, node in found) else otherwise
+
+
+def _calls_itself_only(file: Script, cls: ast.ClassDef) -> bool:
+    """Whether the methods of a class are called by name alone, and by no library that it derives from."""
+    marks = (each.func if isinstance(each, ast.Call) else each for each in cls.decorator_list)
+    plain = all(file.qualname(each) in _PLAIN_DECORATORS for each in marks)
+    return plain and not cls.keywords and set(external_lineage(file.class_ref(cls))) <= _PLAIN_BASES
+
+
+@once_all
+def _stored_in(file: Script, definition: Definition) -> Iterator[ast.expr]:
+    """What is put into an object under this name: `features.append(x)`, `bank["x"] = x`; not what comes to the host."""
+    for use in file.uses(definition):
+        node: ast.expr = use
+        while isinstance(around := file.parent(node), ast.Subscript | ast.Attribute) and around.value is node:
+            node = around
+        call, statement = file.parent(node), file.statement(node)
+        stored: Sequence[ast.expr] = ()
+        if isinstance(call, ast.Call) and call.func is node:
+            stored = given_values(call) if isinstance(node, ast.Attribute) and node.attr in STORING else ()
+        elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+            stored = [statement.value] if isinstance(statement, ast.Assign | ast.AugAssign) else ()
+        for each in stored:
+            elements = each.elts if isinstance(each, ast.Tuple | ast.List) else [each]
+            yield from (element for element in elements if not _comes_to_host(element))
+
+
+def _comes_to_host(expression: ast.expr) -> bool:
+    match expression:
+        case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Constant(value=str() as device)]):
+            return device.startswith(_ON_CPU)
+        case ast.Call(func=ast.Attribute(value=value, attr=method)):
+            return method in _TO_HOST or _comes_to_host(value)
+        case ast.Subscript(value=value):
+            return _comes_to_host(value)
+        case _:
+            return False
+
+
+def _behind(values: Values) -> Iterator[tuple[Script, ast.AST]]:
+    for value in values:
+        if value.kind in (Kind.FUNCTION, Kind.CLASS) and value.node is not None and value.script is not None:
+            yield value.script, value.node
+        elif value.cls is not None and value.kind is not Kind.MODULE:
+            yield from ((each.script, each.node) for each in lineage(value.cls))
+
+
+def _behind_attribute(file: Script, node: ast.Attribute) -> Iterator[tuple[Script, ast.AST]]:
+    """What an attribute leads to; of an object that is not known to have it, all of its class."""
+    yield from _behind(file.values(node))
+    for owner in file.values(node.value):
+        classes = tuple(lineage(owner.cls)) if owner.cls is not None else ()
+        bindings = [
+            (each.script, binding) for each in classes for binding, _ in class_info(each).attributes.get(node.attr, ())
+        ]
+        yield from ((where, binding) for where, binding in bindings if isinstance(binding, ast.expr))
+        if classes and not bindings:
+            yield from _behind(Values({owner}))
+
+
+def uses_device(script: Script, expression: ast.expr) -> bool:
+    """Whether samples (or what collates them) may live on, or pass through, an accelerator."""
+    return any(_is_device_use(file, node) for file, node in reachable(script, expression, True))
+
+
+def _is_device_use(script: Script, node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="cuda")):
+            return script.qualname(node.func) is None
+        case ast.Call(func=ast.Attribute(attr="to"), args=[first, *_]):
+            return _may_be_device(script, first)
+        case ast.keyword(arg="device", value=device):
+            return _may_be_device(script, device)
+        case ast.Call(func=function):
+            name = script.qualname(function) or ""
+            return name.startswith("torch.cuda.") and name.endswith("Tensor")
+        case _:
+            return False
+
+
+def _may_be_device(script: Script, expression: ast.expr) -> bool:
+    match expression:
+        case ast.Constant(value=str() as text):
+            return not text.startswith(_ON_CPU)
+        case ast.Constant(value=None):
+            return False
+    kinds = script.values(expression).kinds
+    return not kinds <= {Kind.DTYPE, Kind.NONE} and (Kind.TENSOR not in kinds or Kind.DEVICE in kinds)
+
+
+@once
+def keeps_gradients(script: Script, expression: ast.expr) -> bool:
+    """Whether samples may require gradients, which workers cannot send."""
+    for _, node in reachable(script, expression):
+        match node:
+            case ast.keyword(arg="requires_grad", value=ast.Constant(value=False)):
+                continue
+            case ast.keyword(arg="requires_grad") | ast.Attribute(attr="requires_grad_"):
+                return True
+            case ast.Attribute(attr="requires_grad", ctx=ast.Store()):
+                return True
+    return False

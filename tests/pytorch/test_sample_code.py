@@ -1,0 +1,52 @@
+"""The code that makes samples: whether it uses a device."""
+
+from __future__ import annotations
+
+import pytest
+
+from autoaccel.analysis import load
+from autoaccel.pytorch.loader_calls import loader_calls
+from autoaccel.pytorch.sample_code import uses_device
+
+IMPORTS = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+"""
+BATCH = """class Batch:
+    def __init__(self, x):
+        self.x = x
+    def to(self, device):
+        return Batch(self.x.to(device))
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expression", "device"),
+    [
+        ("x = torch.randn(3)", "TensorDataset(x)", False),
+        ("x = torch.randn(3).cuda()", "TensorDataset(x)", True),
+        ("x = torch.randn(3)\nx = x.to('cuda')", "TensorDataset(x)", True),
+        ("x = torch.randn(3).to(torch.float64)", "TensorDataset(x)", False),
+        ("x = torch.zeros(3, device='cpu')", "TensorDataset(x)", False),
+        ("d = torch.device('cuda')\ndef make():\n    return TensorDataset(torch.zeros(3, device=d))", "make()", True),
+        ("x = torch.randn(3).cuda()", "TensorDataset(x.cpu())", False),
+        ("x = torch.randn(3).cuda()", "TensorDataset(x.cpu()[:2], x[:2].cpu())", False),
+        ("x = torch.randn(3).cuda()", "TensorDataset(x.cpu(), x)", True),
+        ("x = torch.randn(3).cuda()", "TensorDataset(x.cpu().cuda())", True),
+        ("x = torch.randn(3).cuda()", "list(zip(x.tolist(), x.cpu().numpy()))", False),
+        ("net = torch.nn.Linear(3, 3).cuda()", "TensorDataset(net.cpu().weight)", True),
+        ("x = torch.randn(3).cuda()", "[lambda: x.cpu()]", True),
+        ("x = load().cuda()", "TensorDataset(x.cpu())", True),
+        # methods count where something may call them
+        (f"{BATCH}def make():\n    return Batch(torch.zeros(3))", "make()", False),
+        (f"{BATCH}def make():\n    return Batch(torch.zeros(3)).to('cuda')", "make()", True),
+        (f"{BATCH}def make():\n    return getattr(Batch(torch.zeros(3)), way)()", "make()", True),
+        (f"import lib\n{BATCH}def make():\n    return lib.pack(Batch(1))", "make()", True),
+        (f"import lib\n{BATCH.replace(':', '(lib.Movable):', 1)}def make():\n    return Batch(1)", "make()", True),
+        (f"import lib\n@lib.moving\n{BATCH}def make():\n    return Batch(1)", "make()", True),
+    ],
+)
+def test_uses_device(text: str, expression: str, device: bool) -> None:
+    script = load(f"{IMPORTS}{text}\nDataLoader({expression})\n")
+    (made,) = loader_calls(script)
+    assert uses_device(script, made.settings["dataset"]) is device
