@@ -42,7 +42,8 @@ Data:
     container_insertions  what is put into objects that are there already
     samplers             samplers that only count and draw
     order_generators     whether the order of samples is drawn from a generator of its own
-    loader_changes       where a program changes that, and when
+    input_changes        where a program changes that
+    loader_changes       when it does: whether batches may be made elsewhere, or sooner
     unseen_modules       calls of modules that are not in sight
     shared_resources     files, environment variables and printed lines that samples share with the loop
     file_calls           what calls do to files

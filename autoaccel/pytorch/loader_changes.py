@@ -1,4 +1,4 @@
-"""Where a program changes what a loader's batches are made from, and when that code runs."""
+"""When a program changes what a loader's batches are made from: whether these may be made elsewhere, or sooner."""
 
 from __future__ import annotations
 
@@ -8,31 +8,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
-from autoaccel.analysis.call_sites import arguments_for
-from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import ClassRef, Kind
+from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch import datasets
-from autoaccel.pytorch.changing_calls import (
-    CHANGING_METHODS,
-    UNCHANGED,
-    bound_methods,
-    changed_by_library,
-    changes_owner,
-    drawn_from,
-    held_methods,
-    is_library,
-    is_unknown,
-    is_unseen,
-    makes_anew,
-    possible_changes,
-    writes,
-)
+from autoaccel.pytorch.changing_calls import held_methods, is_library, possible_changes
 from autoaccel.pytorch.execution_order import extents_of, in_body, runs_after, runs_within, stored_generators
+from autoaccel.pytorch.input_changes import changes, is_read_again, own_changes, readings
 from autoaccel.pytorch.kept_iterators import KeptIterator
 from autoaccel.pytorch.loader_calls import LoaderCall, iterations, loader_calls, loader_made, repeats
 from autoaccel.pytorch.loader_inputs import ALL, IN_WORKERS, LoaderInputs
@@ -43,7 +28,6 @@ from autoaccel.pytorch.shared_resources import SharedResources
 from autoaccel.pytorch.unseen_modules import calls_of_unseen_modules
 
 _ORDER = frozenset(ALL) - frozenset(IN_WORKERS)
-_CONTAINERS = frozenset({Kind.SEQUENCE, Kind.MAPPING, Kind.ARRAY})
 _SOURCES = re.compile(r"(sampler|data_?set|collate(_fn)?|curriculum|replay|buffer)$", re.IGNORECASE)
 _SHORTENING = frozenset({"islice", "zip", "takewhile", "range"})
 
@@ -73,30 +57,30 @@ class LoaderState:
     @cached_property
     def keeper(self) -> str | None:
         """A function that leaves something behind when a sample is made."""
-        names = [_function_name(file, node) for file, node in _own_changes(self.inputs)]
+        names = [_function_name(file, node) for file, node in own_changes(self.inputs)]
         return min((*names, *self.inputs.storing()), default=None)
 
     @cached_property
     def unseen(self) -> str | None:
         """A module that is not seen and that is called when a sample is made."""
-        calls = (
-            (module, call)
+        modules = (
+            module
             for file in set(self.inputs.code.values())
             for call, module in calls_of_unseen_modules(file)
             if file.function(call) in self.inputs.code
         )
-        return min((module for module, _ in calls), default=None)
+        return min(modules, default=None)
 
     @cached_property
     def carrier(self) -> str | None:
         """One that leaves behind what is read when another sample is made."""
-        kept = [each for each in _own_changes(self.inputs) if _is_read_again(self.inputs, *each)]
+        kept = [each for each in own_changes(self.inputs) if is_read_again(self.inputs, *each)]
         return min((_function_name(file, node) for file, node in kept), default=None)
 
     @cached_property
     def readings(self) -> tuple[ScriptNode, ...]:
         """Where others read what making a batch changes: the task that a sampler has chosen."""
-        return tuple(_readings(self.inputs, self.script.project.related(self.script)))
+        return tuple(readings(self.inputs, self.script.project.related(self.script)))
 
     @cached_property
     def resources(self) -> SharedResources:
@@ -113,8 +97,9 @@ class LoaderState:
             return f"`{keeper}` keeps something between samples, of which each worker would keep its own"
         if in_workers and (unseen := here.unseen) is not None:
             return f"`{unseen}` is not seen, and may keep something between samples, as each worker would of its own"
-        if any(_may_be_left(*draw) for draw in draws):
-            if self.draws_on():
+        left = any(_may_be_left(*draw) for draw in draws)
+        if left:
+            if self.generator_reads:
                 return "a batch that nobody asked for would change its generator"
             if (carrier := here.carrier) is not None:
                 return f"`{carrier}` keeps something between samples, and a batch that nobody asked for would change it"
@@ -123,15 +108,14 @@ class LoaderState:
         beside = partial(self._runs_beside_any, draws)
         if self.changed_any_time or any(beside(*place) for place in self.changes):
             return "its dataset, order or collation is changed while it is read"
-        for place in self.readings:
-            if beside(*place) or any(_may_be_left(*draw) for draw in draws):
-                return "what making a batch changes is read beside it"
+        if any(beside(*place) or left for place in self.readings):
+            return "what making a batch changes is read beside it"
         return self.resources.problem(beside, in_workers=in_workers)
 
     @cached_property
     def generator_reads(self) -> tuple[tuple[Script, ast.expr], ...]:
-        """Where samples draw from a generator that is still there for the next one: of a dataset, a transform, the
-        program."""
+        """Where samples draw from a generator that is still there for the next one, and for the next pass: of a
+        dataset, a transform, the program."""
         given = self.made.settings.get("dataset")
         found: dict[ast.expr, Script] = {}
         for value in datasets.origins(self.script, given) if given is not None else ():
@@ -142,10 +126,6 @@ class LoaderState:
             ref = file.class_ref(cls) if isinstance(cls, ast.ClassDef) else None
             found |= dict.fromkeys(datasets.generator_reads(file, function, ref), file)
         return tuple((file, each) for each, file in found.items())
-
-    def draws_on(self) -> bool:
-        """Whether samples draw from a generator that a dataset keeps, which goes on from one pass to the next."""
-        return bool(self.generator_reads)
 
     def trained(self) -> str | None:
         """Why a batch may be part of a graph, or of what an optimizer changes."""
@@ -220,12 +200,8 @@ def _lived_in(script: Script, made: ast.Call) -> Iterator[ast.For | ast.AsyncFor
 
 def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
     """Why the batches of a loop cannot be made before it asks for them."""
-    creations = dict(call[::-1] for call in script.creations(loop.loader))
-    states = [
-        loader_state(file, made) for call, file in creations.items() if (made := loader_made(file, call)) is not None
-    ]
-    known = {state.made.call for state in states}
-    complete = all(value.node in known for value in script.values(loop.loader) if value.kind is not Kind.NONE)
+    known, complete = _loaders(script, loop.loader)
+    states = [loader_state(*each) for each in known.values()]
     if not complete:  # it may be any loader
         for file in script.project.related(script):
             states += [loader_state(file, made) for made in loader_calls(file) if made.call not in known]
@@ -252,10 +228,8 @@ def drawn_by_next(script: Script, kept: KeptIterator) -> str | None:
 
 def _drawn_by_next(script: Script, kept: KeptIterator, loader: ast.expr) -> str | None:
     changed = "its dataset, order or collation may be changed while it is read"
-    known = {
-        call: (file, made) for file, call in script.creations(loader) if (made := loader_made(file, call)) is not None
-    }
-    if not known or any(value.node not in known for value in script.values(loader) if value.kind is not Kind.NONE):
+    known, complete = _loaders(script, loader)
+    if not known or not complete:
         return changed
     for call, (file, made) in known.items():
         state = loader_state(file, made)
@@ -266,19 +240,28 @@ def _drawn_by_next(script: Script, kept: KeptIterator, loader: ast.expr) -> str 
         own = {script.parent(each) for each in kept.loaders}
         if "persistent_workers" in made.settings and any(each.node not in own for each in iterations(file, call)):
             return "workers that the script keeps serve one pass at a time, and something else iterates its loader"
-        if state.draws_on():
+        if state.generator_reads:
             return "a batch that nobody asked for would change its generator"
         if (carrier := loader_state(file, made, in_workers=True).carrier) is not None:
             return f"`{carrier}` keeps something between samples, and a batch that nobody asked for would change it"
         if state.changed_any_time:
             return changed
-        for where, node in (*state.changes, *state.readings):
-            if where.function(node) not in state.inputs.code and runs_after(where, node, file, call):
-                return changed
         after = partial(_runs_after_too, state, file, call)
+        if any(after(*place) for place in (*state.changes, *state.readings)):
+            return changed
         if (reason := state.resources.problem(after, in_workers=False)) is not None:
             return reason
     return None
+
+
+def _loaders(script: Script, expression: ast.expr) -> tuple[dict[ast.Call, tuple[Script, LoaderCall]], bool]:
+    """The loaders that an expression may be, with their files, and whether it can be no other."""
+    known = {
+        call: (file, made)
+        for file, call in script.creations(expression)
+        if (made := loader_made(file, call)) is not None
+    }
+    return known, all(value.node in known for value in script.values(expression) if value.kind is not Kind.NONE)
 
 
 def _runs_after_too(state: LoaderState, file: Script, call: ast.Call, where: Script, node: ast.AST) -> bool:
@@ -349,135 +332,8 @@ def _state(script: Script, made: LoaderCall, parts: tuple[str, ...]) -> LoaderSt
     return LoaderState(script, made, LoaderInputs(script, made, parts))
 
 
-def changes(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[ScriptNode]:
-    """Statements and expressions that change one of these inputs."""
-    for file in scripts:
-        for node in possible_changes(file):
-            if _is_change(inputs, file, node) or (isinstance(node, ast.Call) and _may_change(inputs, file, node)):
-                yield file, node
-        for owner, node in bound_methods(file):
-            if inputs.touched(file, owner):
-                yield file, node
-        for owner, call in held_methods(file):
-            if call is not None and inputs.touched(file, owner):
-                yield file, call
-    yield from _changed_by_unseen_modules(inputs, scripts)
-    for (scope, name), file in inputs.names.items():
-        for each in file.reaching_definitions.scopes[scope].definitions.get(name, ()):
-            if each.how not in ("import", "def", "class", "param"):
-                yield file, each.node
-
-
-def _changed_by_unseen_modules(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[ScriptNode]:
-    """The calls of modules that are not seen which samples call, too, or which were handed one of the inputs: they may
-    keep it, and change it or what they give later."""
-    calls = [(file, call, module) for file in scripts for call, module in calls_of_unseen_modules(file)]
-    known = {
-        module
-        for file, call, module in calls
-        if file.function(call) in inputs.code or any(inputs.touched(file, each) for each in given_values(call))
-    }
-    for file, call, module in calls:
-        if module in known and file.function(call) not in inputs.code:
-            yield file, call
-
-
-def _own_changes(inputs: LoaderInputs) -> Iterator[ScriptNode]:
-    """Where the code that makes batches changes what they are made from itself, but for files that it opens late.
-
-    What it only hands to code that is not seen (`cv2.imread(self.paths[i])`) is taken to be read there. Generators that
-    it draws from are another question (`LoaderState.draws_on`).
-    """
-    for file in dict.fromkeys((*inputs.code.values(), *inputs.possible_code.values())):
-        for node in possible_changes(file):
-            if not inputs.may_make_batches(file, node) or datasets.opens(file, node) or datasets.fills_new(file, node):
-                continue
-            if _only_draws(file, node):
-                continue
-            if _is_change(inputs, file, node):
-                yield file, node
-    for function, file in inputs.code.items():
-        for kind in (ast.Global, ast.Nonlocal):
-            yield from ((file, each) for each in file.within(function, kind))
-
-
-def _only_draws(file: Script, node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and bool(drawn_from(file, node)) and not changed_by_library(file, node)
-
-
 def _function_name(file: Script, node: ast.AST) -> str:
     return getattr(file.function(node), "name", "lambda")
-
-
-def _is_read_again(inputs: LoaderInputs, file: Script, change: ast.AST) -> bool:
-    """Whether what is changed is read by more of the code that makes batches than by the change itself."""
-    match change:
-        case ast.Call() if is_library(file, change):
-            return True
-        case ast.Global(names=names) | ast.Nonlocal(names=names):
-            place = None
-        case ast.AugAssign(target=place) | ast.Call(func=ast.Attribute(value=place)) | ast.Subscript(value=place):
-            names = [last_name(place)]
-        case ast.Attribute(attr=attr):
-            place, names = change, [attr]
-        case _:
-            return True
-    return "" in names or any(
-        each is not place and isinstance(getattr(each, "ctx", None), ast.Load) and last_name(each) in names
-        for function, where in inputs.code.items()
-        for each in where.within(function, ast.AST)
-    )
-
-
-def _is_change(inputs: LoaderInputs, file: Script, node: ast.AST) -> bool:
-    """Whether a statement or an expression changes one of these inputs, as far as that is written there."""
-    match node:
-        case ast.AugAssign(target=ast.Name() as target):
-            return inputs.extends(file, target)
-        case ast.Call():
-            return _changes_by_call(inputs, file, node)
-        case ast.Attribute(value=owner, attr=attr) if inputs.includes(file, owner):
-            return inputs.reads(file, owner, attr)
-        case ast.Attribute(value=owner, attr=attr) if inputs.is_own(file, owner, attr):
-            return True
-        case ast.Attribute(value=owner) | ast.Subscript(value=owner):
-            return inputs.touched(file, owner)
-        case _:
-            return False
-
-
-def _readings(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[ScriptNode]:
-    written = {
-        target.attr
-        for function, file in inputs.code.items()
-        for target in file.within(function, ast.Attribute)
-        if _is_written(file, target) and not makes_anew(file, target)
-    }
-    for file in scripts if written else ():
-        for attribute in file.find(ast.Attribute):
-            if attribute.attr in written and isinstance(attribute.ctx, ast.Load):
-                if file.function(attribute) not in inputs.code and inputs.includes(file, attribute.value):
-                    yield file, attribute
-    for (scope, name), file in inputs.names.items():
-        mentions = [each for each in file.syntax_index.mentions(name) if isinstance(each, ast.Name)]
-        reads = [each for each in mentions if any(made.scope.node is scope for made in file.definitions(each))]
-        if any(file.function(each) in inputs.code and _changes_name(file, each) for each in reads):
-            yield from ((file, each) for each in reads if _is_read_outside(inputs, file, each))
-
-
-def _changes_name(file: Script, name: ast.Name) -> bool:
-    """`seen[i] += 1`, `seen.append(i)`"""
-    match file.parent(name):
-        case ast.Subscript(ctx=ast.Store() | ast.Del()):
-            return True
-        case ast.Attribute(attr=method) as attribute:
-            return method in CHANGING_METHODS and file.call_of(attribute) is not None
-        case _:
-            return False
-
-
-def _is_read_outside(inputs: LoaderInputs, file: Script, name: ast.Name) -> bool:
-    return isinstance(name.ctx, ast.Load) and file.function(name) not in inputs.code and not _changes_name(file, name)
 
 
 def _may_be_left(script: Script, draw: ast.AST) -> bool:
@@ -486,84 +342,3 @@ def _may_be_left(script: Script, draw: ast.AST) -> bool:
         return False
     leaving = any(script.within(draw, kind) for kind in (ast.Break, ast.Return, ast.Raise))
     return leaving or any(last_name(call.func) in _SHORTENING for call in script.within(draw.iter, ast.Call))
-
-
-def _is_written(file: Script, attribute: ast.Attribute) -> bool:
-    """`self.task = …`, `self.seen[i] = …`, `self.seen.append(…)`."""
-    if not isinstance(attribute.ctx, ast.Load):
-        return True
-    match file.parent(attribute):
-        case ast.Subscript(ctx=ast.Store() | ast.Del()):
-            return True
-        case ast.Attribute(attr=method):
-            return method in CHANGING_METHODS
-        case _:
-            return False
-
-
-def _named_before(file: Script, expression: ast.expr) -> list[tuple[Script, ast.expr]]:
-    """An object under the names that it has here and where it comes from, through arguments and `a = b`."""
-    found = [(file, expression)]
-    for where, each in found:
-        for bound in where.definitions(each) if isinstance(each, ast.Name) else ():
-            if bound.how == "param":
-                given = list(arguments_for(where, bound.scope.node, bound.name))
-            else:
-                given = [(where, bound.value)] if bound.value is not None and not bound.path else []
-            found.extend(place for place in given if place not in found)
-    return found
-
-
-def _changes_by_call(inputs: LoaderInputs, file: Script, call: ast.Call) -> bool:
-    """Whether a call changes an input by itself; what the project's own functions do is seen there."""
-    drawn = drawn_from(file, call)
-    if drawn and not file.callees(call):
-        for each in drawn:
-            if any(inputs.touched(other, name) for other, name in _named_before(file, each)):
-                return True
-    if is_library(file, call):
-        match call.args:
-            case [owner, ast.Constant(value=str() as attr), *_] if inputs.is_own(file, owner, attr):
-                return getattr(call.func, "id", "") in ("setattr", "delattr")
-        return any(inputs.touched(file, each) for each in changed_by_library(file, call))
-    if writes(file, call):
-        return inputs.touched(file, call.args[0])
-    if not isinstance(call.func, ast.Attribute) or not changes_owner(call.func.attr):
-        return False
-    method, owner = call.func.attr, call.func.value
-    if file.values(owner).kinds <= UNCHANGED or not inputs.touched(file, owner) or file.callees(call):
-        return False
-    return not _is_held(file, owner, method)
-
-
-def _may_change(inputs: LoaderInputs, file: Script, call: ast.Call) -> bool:
-    """Whether a call may change an input out of sight: one that it is handed, or that has such a method."""
-    if is_library(file, call):
-        return is_unseen(file, call) and any(inputs.touched(file, each) for each in given_values(call))
-    if writes(file, call):
-        return False
-    if is_unknown(file, call):
-        given = given_values(call)
-        if any(isinstance(each, ast.Name | ast.Attribute) and inputs.touched(file, each) for each in given):
-            return True
-    if not isinstance(call.func, ast.Attribute) or changes_owner(call.func.attr):
-        return False
-    method, owner = call.func.attr, call.func.value
-    if file.values(owner).kinds <= UNCHANGED | _CONTAINERS | {Kind.TENSOR, Kind.PARAMETER}:
-        return False
-    if method in inputs.methods or not inputs.touched(file, owner) or file.callees(call):
-        return False  # of a class in sight: its own changes are found where they are written
-    return not _is_held(file, owner, method)
-
-
-def _is_held(file: Script, owner: ast.expr, method: str) -> bool:
-    return any(_is_attribute(value.cls, method) for value in file.values(owner) if value.cls is not None)
-
-
-def _is_attribute(cls: ClassRef, name: str) -> bool:
-    """Whether the objects of a class hold something under a name, which a call only calls: `self.transform(x)`."""
-    return any(
-        isinstance(binding, ast.expr)
-        for each in lineage(cls)
-        for binding, _ in class_info(each).attributes.get(name, ())
-    )
