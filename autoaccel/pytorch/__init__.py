@@ -59,6 +59,8 @@ Data:
 Tensors:
     device_moves         `.to`, `.cuda`, `.type_as` in any spelling
     device_expressions   the device that a place can name
+    tensor_kinds         whether an expression is a tensor, or a type that makes some
+    changed_tensors      tensors that are changed themselves, and not only their numbers
     tensor_origins       whether a tensor is new, may have a graph, or may be told from another
     tensor_creation      factories and what is done to their tensors before a move
     meta_device          whether a text asks for tensors without data

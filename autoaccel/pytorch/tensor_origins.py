@@ -1,5 +1,4 @@
-"""Where a tensor comes from: whether an expression makes it anew, whether it may carry a graph, and whether somebody
-may see which of two tensors over the same memory it is.
+"""Where a tensor comes from: whether an expression makes it anew, and whether it may carry a graph.
 
 `Variable(x)` and `x.detach()` give another tensor over the memory of `x`, without its graph. They can be told from `x`
 by the graph, and where one of the two tensors changes itself: its shape, its memory, whether it requires gradients.
@@ -11,25 +10,23 @@ import ast
 import enum
 from collections.abc import Iterable, Iterator
 
-from autoaccel.analysis.attribute_values import stored_values
-from autoaccel.analysis.attributes import stores
-from autoaccel.analysis.callables import called_name
-from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.analysis.rebound_names import rebound_names
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value, Values
-from autoaccel.dataflow.call_arguments import given_values, unpacks
+from autoaccel.dataflow.abstract_values import Kind, Value, Values
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.definitions import Definition, ElementPath
 from autoaccel.dataflow.query import fixpoint, once
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.library_models.graph_operations import ENDING_METHODS
-from autoaccel.library_models.tensor_operations import DRAWING, FILLING, ROUNDED, WHOLE, WITH_INDICES
+from autoaccel.library_models.tensor_operations import WHOLE, WITH_INDICES
 from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
+from autoaccel.pytorch.changed_tensors import FACTORIES, LEAVES, assigned, is_changed, is_changed_batch, passed
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
 from autoaccel.pytorch.loader_loops import loader_loops
-from autoaccel.pytorch.object_references import all_callers, connected_files
+from autoaccel.pytorch.object_references import all_callers
 from autoaccel.pytorch.sample_code import keeps_gradients, reachable
+from autoaccel.pytorch.tensor_kinds import NO_TENSORS, is_tensor, is_tensor_type
 
 
 class Origin(enum.IntEnum):
@@ -44,33 +41,8 @@ class Origin(enum.IntEnum):
 
 
 VARIABLE = "torch.autograd.Variable"
-_TENSORS = frozenset({Kind.TENSOR, Kind.BATCH})
-_NO_TENSORS = frozenset(
-    {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DEVICE, Kind.DTYPE, Kind.ARRAY, Kind.CLASS, Kind.FUNCTION}
-)
-# Their attributes and elements may be tensors, they are none; parameters are no data.
-_OBJECTS = _NO_TENSORS | {Kind.PARAMETER, Kind.MODULE, Kind.OPTIMIZER, Kind.OBJECT, Kind.LOADER, Kind.DATASET}
-_FACTORIES = (FILLING | ROUNDED | DRAWING) - {"normal"}
-_DETACHED = frozenset({"detach", "data"})
-_APART = _DETACHED | {"clone", "numpy", "item", "tolist", "repeat", "shape"}  # no change of these changes their owner
-_COPIES = frozenset({"copy", "astype"})  # no tensor has them; of arrays and containers they give others
 # Methods that take a tensor for its type, shape or device alone, if they take one.
 _LIKE = VIEW_METHODS | frozenset("type_as to type cuda cpu repeat sum mean max min".split())
-_LEAVES = frozenset("requires_grad_ retain_grad register_hook".split())
-# What a tensor changes of itself, and not of its memory's numbers.
-_RESHAPED = frozenset(
-    """resize_ resize_as_ set_ t_ transpose_ squeeze_ unsqueeze_ swapaxes_ swapdims_ as_strided_ rename_
-    detach_""".split()
-)
-_WHOLE_CASTS = frozenset("long int short byte char bool".split())
-_WHOLE_TYPES = tuple(f".{name}Tensor" for name in ("Long", "Int", "Short", "Byte", "Char", "Bool"))
-_STATE = frozenset("requires_grad grad data names".split())
-_MENTIONS = (*sorted(_LEAVES | _RESHAPED), "_base", "_is_view")
-
-
-def is_tensor(script: Script, expression: ast.expr) -> bool:
-    """Whether a value surely is a tensor, if it is not a batch of several."""
-    return script.values(expression).kinds <= _TENSORS | {Kind.PARAMETER}
 
 
 @fixpoint(Origin.NEW, Origin.UNKNOWN)
@@ -118,7 +90,7 @@ def _of_operands(script: Script, operands: Iterable[ast.expr]) -> Origin:
                 found = max(found, _of_operands(script, [part]))
             case ast.Slice():
                 found = max(found, _of_operands(script, [x for x in (each.lower, each.upper, each.step) if x]))
-            case _ if not script.values(each).kinds <= _NO_TENSORS:
+            case _ if not script.values(each).kinds <= NO_TENSORS:
                 found = max(found, origin(script, each))
     return found
 
@@ -147,7 +119,7 @@ def _of_definition(script: Script, definition: Definition) -> Origin:
         case "assign" | "walrus" if definition.value is not None:
             if (pair := _of_pair(script, definition.value, definition.path)) is not None:
                 return pair
-            value = _assigned(definition)
+            value = assigned(definition)
             return Origin.UNKNOWN if value is None else _of_operands(script, [value])
         case _:
             return Origin.UNKNOWN
@@ -162,20 +134,6 @@ def _of_pair(script: Script, value: ast.expr, path: ElementPath) -> Origin | Non
     return None
 
 
-def _assigned(definition: Definition) -> ast.expr | None:
-    """The part of an assigned value that a name gets."""
-    value = definition.value
-    for step in definition.path:
-        match value:
-            case ast.Tuple(elts=parts) | ast.List(elts=parts) if isinstance(step, int) and 0 <= step < len(parts):
-                if any(isinstance(each, ast.Starred) for each in parts):
-                    return None
-                value = parts[step]
-            case _:
-                return None
-    return value
-
-
 def _of_parameter(script: Script, definition: Definition) -> Origin:
     function = definition.scope.node
     if not isinstance(function, ast.FunctionDef):
@@ -186,26 +144,17 @@ def _of_parameter(script: Script, definition: Definition) -> Origin:
         return Origin.UNKNOWN
     found = Origin.SHARED
     for other, call in calls:
-        given = _given(script, definition, other, call)
+        given = passed(script, definition, other, call)
         if given is None:
             return Origin.UNKNOWN
         found = max(found, _of_operands(given[0], [given[1]]))
     return found
 
 
-def _given(script: Script, parameter: Definition, other: Script, call: ast.Call) -> tuple[Script, ast.expr] | None:
-    """What a call in another file passes for a parameter, or its default with the file of it; None where neither is
-    in sight."""
-    given = other.argument(call, parameter.scope.node, parameter.name, script)
-    if given is not None:
-        return other, given
-    return None if parameter.value is None or unpacks(call) else (script, parameter.value)
-
-
 def _of_batch(script: Script, expression: ast.expr) -> Origin:
     """A part of a loader's batch, where nothing that makes samples runs a model or requires gradients."""
     values = [value for value in script.values(expression) if value.kind is Kind.BATCH]
-    if any(_is_changed_batch(script, value) for value in values):
+    if any(is_changed_batch(script, value) for value in values):
         return Origin.UNKNOWN
     return Origin.SHARED if values and all(_has_plain_samples(value) for value in values) else Origin.UNKNOWN
 
@@ -267,10 +216,10 @@ def _of_call(script: Script, call: ast.Call) -> Origin:
         return _returned(script, call)
     if any(each.arg == "out" or _asks_for_gradient(each) for each in call.keywords):
         return Origin.UNKNOWN
-    if name is not None:
-        return _of_library(script, call, name)
     if is_tensor_type(script, call.func):
         return _of_type(script, call)
+    if name is not None:
+        return _of_library(script, call, name)
     return _of_method(script, call) if isinstance(call.func, ast.Attribute) else Origin.UNKNOWN
 
 
@@ -286,54 +235,12 @@ def _asks_for_gradient(keyword: ast.keyword) -> bool:
 
 def _of_library(script: Script, call: ast.Call, name: str) -> Origin:
     module, _, short = name.rpartition(".")
-    if module != "torch":
-        return _of_type(script, call) if is_tensor_type(script, call.func) else Origin.UNKNOWN
-    if is_tensor_type(script, call.func):
-        return _of_type(script, call)
-    if script.kind(call) is not Kind.TENSOR:
+    if module != "torch" or script.kind(call) is not Kind.TENSOR:
         return Origin.UNKNOWN
-    if short in _FACTORIES or short == "from_numpy" or short in WHOLE:
+    if short in FACTORIES or short == "from_numpy" or short in WHOLE:
         return Origin.NEW
     operands = _of_operands(script, given_values(call))
     return max(Origin.SHARED, operands) if short[:1].islower() else Origin.UNKNOWN
-
-
-def is_tensor_type(script: Script, function: ast.expr, ends: tuple[str, ...] = ("Tensor",)) -> bool:
-    """Whether an expression is one of the old types, `torch.FloatTensor`, or the name of one or the other.
-
-    With `ends` one of those whose names end so.
-    """
-    name = script.qualname(function)
-    if name is not None:
-        return name.startswith(("torch.", "torch.cuda.")) and name.endswith(ends) and name.count(".") <= 2
-    match function:
-        case ast.Name():
-            definitions = script.definitions(function)
-            return bool(definitions) and all(
-                each.how == "assign" and not each.path and each.value is not None and _is_type(script, each.value, ends)
-                for each in definitions
-            )
-        case _:
-            return False
-
-
-def _is_type(script: Script, expression: ast.expr, ends: tuple[str, ...]) -> bool:
-    match expression:
-        case ast.IfExp(body=body, orelse=orelse):
-            return _is_type(script, body, ends) and _is_type(script, orelse, ends)
-        case _:
-            return script.qualname(expression) is not None and is_tensor_type(script, expression, ends)
-
-
-def _holds_no_graph(script: Script, expression: ast.expr) -> bool:
-    """Whether a tensor has no graph and is given none by writing into it: one of whole numbers, as the call says."""
-    match expression:
-        case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[], keywords=[]) if name in _WHOLE_CASTS:
-            return is_tensor(script, owner)
-        case ast.Call(func=function):
-            return is_tensor_type(script, function, _WHOLE_TYPES)
-        case _:
-            return False
 
 
 def _of_type(script: Script, call: ast.Call) -> Origin:
@@ -341,7 +248,7 @@ def _of_type(script: Script, call: ast.Call) -> Origin:
     match call.args:
         case [ast.Starred()]:
             return Origin.NEW  # sizes
-        case [only] if not script.values(only).kinds <= _NO_TENSORS | {Kind.SEQUENCE}:
+        case [only] if not script.values(only).kinds <= NO_TENSORS | {Kind.SEQUENCE}:
             return max(Origin.SHARED, origin(script, only))
         case _:
             return Origin.NEW
@@ -354,7 +261,7 @@ def _of_method(script: Script, call: ast.Call) -> Origin:
         return Origin.UNKNOWN
     if method == "detach":
         return Origin.NEW
-    if method in _LEAVES:
+    if method in LEAVES:
         return Origin.UNKNOWN
     if method in ENDING_METHODS:  # `x.long()` is `x`, where that has whole numbers
         return max(Origin.SHARED, min(Origin.SHARED, origin(script, owner)))
@@ -370,224 +277,9 @@ def _returned(script: Script, call: ast.Call) -> Origin:
     found = Origin.NEW
     for other, function in script.callees(call):
         returns = other.in_scope(function, ast.Return)
-        if function.decorator_list or not returns or any(True for _ in _yields(other, function)):
+        is_generator = any(other.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom))
+        if function.decorator_list or not returns or is_generator:
             return Origin.UNKNOWN
         for leave in returns:
             found = Origin.UNKNOWN if leave.value is None else max(found, origin(other, leave.value))
     return found
-
-
-def _yields(script: Script, function: ast.FunctionDef) -> Iterator[ast.expr]:
-    yield from script.in_scope(function, ast.Yield)
-    yield from script.in_scope(function, ast.YieldFrom)
-
-
-# -- tensors that are changed themselves
-
-
-def is_changed(script: Script, definition: Definition) -> bool:
-    """Whether a tensor that a name may hold may be changed itself, by this name or another: see `_Changed`."""
-    changed = changed_tensors(script)
-    return changed.any or definition in changed.definitions
-
-
-def _is_changed_batch(script: Script, batch: Value) -> bool:
-    changed = changed_tensors(script)
-    return changed.any or batch.node in changed.batches
-
-
-class _Changed:
-    """The names that may hold a tensor which is changed itself: made a leaf, given a graph in place, a shape or other
-    memory, or compared by identity. `any`: it may be any tensor."""
-
-    def __init__(self) -> None:
-        self.any = False
-        self.definitions: set[Definition] = set()
-        self.batches: set[ast.AST | None] = set()
-
-    def add(self, script: Script, expression: ast.expr) -> None:
-        """Whatever else holds the tensor of an expression."""
-        if self.any or script.values(expression).kinds <= _OBJECTS:
-            return
-        match expression:
-            case ast.Name():
-                self._add_name(script, expression)
-            case ast.BinOp() | ast.UnaryOp() | ast.Compare() | ast.Constant():
-                pass
-            case ast.Attribute(attr=name) if name in _APART:
-                pass
-            case ast.Subscript(value=owner) if script.kind(expression) is not Kind.BATCH:
-                self.add(script, owner)
-            case ast.IfExp(body=body, orelse=orelse):
-                self.add(script, body)
-                self.add(script, orelse)
-            case ast.Call():
-                self._add_result(script, expression)
-            case _ if script.kind(expression) is Kind.BATCH:
-                self._add_batch(script, expression)
-            case _:
-                self.any = True
-
-    def _add_name(self, script: Script, name: ast.Name) -> None:
-        definitions = script.definitions(name)
-        if not definitions:
-            self.any = True
-        for each in definitions:
-            if each not in self.definitions:
-                self.definitions.add(each)
-                self._add_definition(script, each, name)
-
-    def _add_definition(self, script: Script, definition: Definition, name: ast.Name) -> None:
-        value = _assigned(definition)
-        match definition.how:
-            case "assign" | "walrus" if value is not None:
-                self.add(script, value)
-            case "aug" if isinstance(definition.node, ast.AugAssign) and isinstance(definition.node.target, ast.Name):
-                for before in script.reaching_definitions.before_addition(definition.node.target):
-                    if before not in self.definitions:
-                        self.definitions.add(before)
-                        self._add_definition(script, before, name)
-            case "param" if isinstance(definition.scope.node, ast.FunctionDef) and not definition.path:
-                self._add_arguments(script, definition)
-            case _ if script.kind(name) is Kind.BATCH:
-                self._add_batch(script, name)
-            case _:
-                self.any = True
-
-    def _add_arguments(self, script: Script, definition: Definition) -> None:
-        function = definition.scope.node
-        assert isinstance(function, ast.FunctionDef)
-        for other, call in all_callers(script, function):
-            given = _given(script, definition, other, call)
-            if given is None:
-                self.any = True
-            else:
-                self.add(*given)
-
-    def _add_batch(self, script: Script, expression: ast.expr) -> None:
-        self.batches.update(value.node for value in script.values(expression) if value.kind is Kind.BATCH)
-
-    def _add_result(self, script: Script, call: ast.Call) -> None:
-        name = called_name(script, call.func)
-        functions = script.callees(call)
-        if functions and script.values(call.func).kinds == {Kind.FUNCTION}:
-            for other, function in functions:
-                for leave in other.in_scope(function, ast.Return):
-                    if leave.value is not None:
-                        self.add(other, leave.value)
-        elif functions:
-            self.any = True
-        elif script.kind(call.func) is Kind.LOSS_FUNCTION:
-            pass
-        elif name is not None or is_tensor_type(script, call.func) or script.kind(call.func) is Kind.MODULE:
-            for each in call.args if _may_hand_on(script, call, name) else ():
-                self.add(script, each)
-        elif isinstance(call.func, ast.Attribute) and is_tensor(script, call.func.value):
-            if call.func.attr not in _APART:
-                self.add(script, call.func.value)
-        elif isinstance(call.func, ast.Attribute) and call.func.attr in _COPIES and not _defines(script, _COPIES):
-            pass
-        else:
-            self.any = True
-
-
-@once
-def _defines(script: Script, names: frozenset[str]) -> bool:
-    """Whether a method of the project has one of some names."""
-    return any(each.name in names for other in connected_files(script) for each in other.find(ast.FunctionDef))
-
-
-def _may_hand_on(script: Script, call: ast.Call, name: str | None) -> bool:
-    """Whether a library may give what it is given, or a view of it: neither of sizes, nor of numbers."""
-    if is_tensor_type(script, call.func):
-        return len(call.args) == 1
-    return name is None or name.removeprefix("torch.") not in _FACTORIES
-
-
-@once
-def changed_tensors(script: Script) -> _Changed:
-    """The tensors of a script, and of the files that share its objects, that are changed themselves."""
-    found = _Changed()
-    try:
-        for other in connected_files(script):
-            for each in _changed_in(other):
-                if each is None:
-                    found.any = True
-                else:
-                    found.add(other, each)
-    except Incomplete:
-        found.any = True
-    return found
-
-
-def _changed_in(script: Script) -> Iterator[ast.expr | None]:
-    """The expressions of a file whose tensors are changed themselves; None where it cannot be told which."""
-    for mention in script.syntax_index.mentions(*_MENTIONS):
-        if isinstance(mention, ast.Attribute):
-            called = script.call_of(mention) is not None and script.qualname(mention) is None
-            yield mention.value if called else None  # else it is by whoever is handed it
-    for stored in script.find(ast.Attribute):
-        if stored.attr in _STATE and not isinstance(stored.ctx, ast.Load):
-            if script.values(stored.value).kinds & {*_TENSORS, Kind.UNKNOWN}:
-                yield stored.value
-    for call in script.syntax_index.calls_named("setattr", "id"):
-        yield call.args[0] if call.args else None
-    for call in script.find(ast.Call):
-        if isinstance(call.func, ast.Attribute) and _writes(script, call.func, given_values(call)):
-            yield call.func.value
-    for statement in script.find(ast.AugAssign):
-        if not script.values(statement.value).kinds <= _NO_TENSORS and _may_be_tensor(script, statement.target):
-            if not _is_own_sum(script, statement.target):
-                yield statement.target
-    for assigned in script.find(ast.Assign):
-        for target in assigned.targets:
-            if isinstance(target, ast.Subscript) and not script.values(assigned.value).kinds <= _NO_TENSORS:
-                if _is_text(target.slice):
-                    continue  # no tensor has keys
-                if not _holds_no_graph(script, assigned.value) and _may_be_tensor(script, target.value):
-                    yield target.value
-    for compared in script.find(ast.Compare):
-        if any(isinstance(each, ast.Is | ast.IsNot) for each in compared.ops):
-            sides = [compared.left, *compared.comparators]
-            if all(_may_be_tensor(script, each) for each in sides):
-                yield from sides
-
-
-def _is_text(key: ast.expr) -> bool:
-    return isinstance(key, ast.Constant) and isinstance(key.value, str)
-
-
-def _is_own_sum(script: Script, target: ast.expr) -> bool:
-    """Whether an attribute that is added to begins as a number wherever it is stored: what changes then is the tensor
-    that the first addition has made. Who reads the attribute knows nothing of its origin."""
-    if not isinstance(target, ast.Attribute):
-        return False
-    owners = script.values(target.value)
-    return all(value.cls is not None and _begins_as_number(value.cls, target.attr) for value in owners)
-
-
-def _begins_as_number(cls: ClassRef, name: str) -> bool:
-    stored = [each for each in stores(cls, name) if each.how != "add"]
-    bound = [
-        definition
-        for ref in lineage(cls)
-        for definition, _ in class_info(ref).attributes.get(name, ())
-        if not isinstance(definition, ast.expr)
-    ]
-    return not bound and bool(stored) and all(stored_values(each).kinds <= _NO_TENSORS for each in stored)
-
-
-def _may_be_tensor(script: Script, expression: ast.expr) -> bool:
-    return bool(script.values(expression).kinds & {Kind.TENSOR, Kind.BATCH, Kind.UNKNOWN})
-
-
-def _writes(script: Script, method: ast.Attribute, given: Iterable[ast.expr]) -> bool:
-    """Whether a method may write what carries a graph into its tensor."""
-    name = method.attr
-    if not name.endswith("_") or name.startswith("_") or name in (*_LEAVES, *_RESHAPED):
-        return False
-    if script.qualname(method) is not None or not _may_be_tensor(script, method.value):
-        return False
-    if _holds_no_graph(script, method.value):
-        return False
-    return any(not script.values(each).kinds <= _NO_TENSORS for each in given)

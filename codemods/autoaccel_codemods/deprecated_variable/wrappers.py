@@ -13,7 +13,8 @@ from autoaccel.dataflow.syntax_index import is_constant, split_lines
 from autoaccel.edits import Code, Comment, Edit, Replace
 from autoaccel.pytorch.evaluation_passes import evaluations
 from autoaccel.pytorch.gradients import called_in_grad_mode, in_grad_mode
-from autoaccel.pytorch.tensor_origins import VARIABLE, Origin, is_tensor, origin
+from autoaccel.pytorch.tensor_kinds import is_tensor
+from autoaccel.pytorch.tensor_origins import VARIABLE, Origin, origin
 
 _TENSOR_CLASSES = re.compile(
     r"\b(as_subclass|_make_subclass|_make_wrapper_subclass|tv_tensors)\b|^[ \t]*class[ \t]+\w+\([^)]*\bTensor\b",
