@@ -9,7 +9,8 @@ import pytest
 from autoaccel.analysis import Script, load
 from autoaccel.pytorch import batches, host_writes
 from autoaccel.pytorch.loader_loops import loader_loops, transfers
-from autoaccel_codemods.prefetch.batch_reads import BatchReads, Reach, reach
+from autoaccel_codemods.prefetch.batch_reads import BatchReads
+from autoaccel_codemods.prefetch.moved_parts import Reach, reach
 
 HEAD = """\
 import torch

@@ -55,8 +55,9 @@ from autoaccel.pytorch.loader_loops import (
 from autoaccel.pytorch.recursive_moves import CONTAINERS, looked_into, parameter
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.prefetch import in_memory
-from autoaccel_codemods.prefetch.batch_reads import BatchReads, Reach, moves_whole_part, reach
+from autoaccel_codemods.prefetch.batch_reads import BatchReads
 from autoaccel_codemods.prefetch.loop_device import device_for
+from autoaccel_codemods.prefetch.moved_parts import Reach, moves_whole_part, reach
 
 RULE = Rule(
     code="AA202",
@@ -77,6 +78,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 
     Loops, and the moves in them, are found by `autoaccel.pytorch.loader_loops`; here:
         batch_reads  which parts of its batches a loop moves, and which it reads on the host
+        moved_parts  how much of a part a move takes
         loop_device  the device that is named where the loader stands
         in_memory    whether a loop that stays on the CPU can look up its batches whole
     """

@@ -6,7 +6,6 @@ The batch is followed through names, unpacking, views and calls of the project's
 from __future__ import annotations
 
 import ast
-import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -23,13 +22,12 @@ from autoaccel.pytorch.batches import changed_in_place
 from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.kept_iterators import BatchSource
 from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop, loader_loops, transfers
-from autoaccel.pytorch.recursive_moves import is_other_type, looked_into, parameter
+from autoaccel.pytorch.recursive_moves import is_other_type
+from autoaccel_codemods.prefetch.moved_parts import asks_type, is_key, key_loop, replaced
 
 # Methods that keep the values exactly, or convert them the same way on every device.
 _PLAIN_METHODS = VIEW_METHODS | frozenset("contiguous float long double int bool type to cuda".split())
 _FACTS = frozenset("shape dtype ndim size dim numel nelement is_floating_point __len__ __class__ keys".split())
-_PLAIN = ast.expr | ast.keyword | ast.Assign | ast.Expr
-_LEAVING = ast.Return | ast.Continue | ast.Break
 _FACT_CALLS = frozenset("len isinstance type range hasattr".split())
 
 
@@ -78,7 +76,7 @@ class BatchReads:
                 else:
                     others.append(name)
             self._names[script] = others
-        stored = [each for each in map(_stored, self.transfers.values()) if each is not None]
+        stored = [each for each in map(replaced, self.transfers.values()) if each is not None]
         return [
             read
             for read in found
@@ -137,7 +135,7 @@ class BatchReads:
     def _follow(self, script: Script, name: ast.Name, path: ElementPath) -> Iterator[Read]:
         """Outwards from a name until it is moved, asked for a fact, given a name, handed over, or used."""
         moves = (each for each in self.transfers.values() if each.script is script)
-        if _is_key(script, name) or any(is_other_type(script, name, each) for each in moves):
+        if is_key(script, name) or any(is_other_type(script, name, each) for each in moves):
             return
         node: ast.expr = name
         while True:
@@ -286,18 +284,17 @@ class BatchReads:
         """
         changed = (each for each in self.transfers.values() if changed_after(each.script, each))
         several = {path[:1] for each in changed for path in each.paths}
-        if not self._changes_copies():
+        if not any(map(self._changes_copies, self._names)):
             return frozenset(several)
         seen: set[ElementPath] = set()
         for transfer in self.transfers.values():
             inner = self._in_inner_loop(transfer.script, transfer.call)
-            handing = self.functions.get((transfer.script, transfer.script.function(transfer.call)), [])
-            handing = [
-                (file, call) for file, call in handing if file.function(call) is not file.function(transfer.call)
-            ]
+            function = transfer.script.function(transfer.call)
+            handing = self.functions.get((transfer.script, function), [])
+            handing = [(file, call) for file, call in handing if file.function(call) is not function]
             again = len(handing) > 1 or any(self._in_inner_loop(*call) for call in handing)
             parts = {path[:1] for path in transfer.paths}
-            if not seen.isdisjoint(parts) or again or (inner and _key_loop(transfer) is None):
+            if not seen.isdisjoint(parts) or again or (inner and key_loop(transfer) is None):
                 several |= parts
             seen |= parts
         return frozenset(several)
@@ -312,11 +309,8 @@ class BatchReads:
         """Whether batches are taken within a place, all of them."""
         return script is self.script and all(script.inside(each, node) for each in self.loop.sites)
 
-    def _changes_copies(self) -> bool:
-        """Whether a moved part of the batch may be changed in place, or asked for its gradient."""
-        return any(self._changes_copies_in(script) for script in self._names)
-
-    def _changes_copies_in(self, script: Script) -> bool:
+    def _changes_copies(self, script: Script) -> bool:
+        """Whether a file may change a moved part of the batch in place, or ask for its gradient."""
         for owner, _ in (*changed_in_place(script), *_gradients(script)):
             if any(value.how == "moved" and value.node in self.transfers for value in script.values(owner)):
                 return True
@@ -345,153 +339,8 @@ def _knows_callees(script: Script, call: ast.Call) -> bool:
     return own and cls is not None and derived_classes(script.class_ref(cls)).missing is None
 
 
-def _stored(transfer: BatchTransfer) -> tuple[ScriptNode, ElementPath] | None:
-    """Where `batch[key] = batch[key].to(device)` replaces a part by its copy, and which."""
-    script, receiver = transfer.script, transfer.call.func.value  # type: ignore[attr-defined]
-    match script.statement(transfer.call):
-        case ast.Assign(targets=[ast.Subscript() as target], value=value) as statement if value is transfer.call:
-            if (loop := _key_loop(transfer)) is not None:
-                whole = transfer.path[:-1] if isinstance(receiver, ast.Name) else transfer.path
-                return ((script, loop), whole) if _is_item_of(target, loop) else None
-            same = isinstance(target.slice, ast.Constant) and script.source(target) == script.source(receiver)
-            return ((script, statement), transfer.path) if same else None
-        case _:
-            return None
-
-
-def _key_loop(transfer: BatchTransfer) -> ast.For | None:
-    """The loop over all keys in which a move takes what lies there: `for k in batch: … batch[k].to(device)`, `for k, v
-    in batch.items(): … v.to(device)`."""
-    script, loop = transfer.script, next(iter(transfer.script.loops(transfer.call)), None)
-    receiver = transfer.call.func.value if isinstance(transfer.call.func, ast.Attribute) else None
-    if not isinstance(loop, ast.For) or script.function(loop) is not script.function(transfer.call):
-        return None
-    choices = [each for each in script.ancestors(transfer.call) if script.inside(each, loop) and each is not loop]
-    choices += [each for each in script.within(loop, ast.If) if any(isinstance(n, _LEAVING) for n in ast.walk(each))]
-    if not all(_names_types(e.test) if isinstance(e, ast.If) else isinstance(e, _PLAIN) for e in choices):
-        return None  # some keys are left out
-    match receiver:
-        case ast.Subscript():
-            return loop if _is_item_of(receiver, loop) else None
-        case ast.Name(id=name):
-            match loop.target:
-                case ast.Tuple(elts=[ast.Name(), ast.Name(id=value)]) if value == name and _keyed(loop) is not None:
-                    return loop
-    return None
-
-
-def _keyed(loop: ast.For) -> tuple[str, str] | None:
-    """The mapping over whose keys, all of them, a loop goes, and its name for the key."""
-    iterated = loop.iter
-    match iterated:
-        case ast.Call(func=ast.Name(id="list" | "tuple" | "sorted"), args=[inner], keywords=[]):
-            iterated = inner
-    match iterated, loop.target:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="items"), args=[]), ast.Tuple(
-            elts=[ast.Name(id=key), ast.Name()]
-        ):
-            return owner, key
-        case (
-            (ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr="keys"), args=[]) | ast.Name(id=owner)),
-            ast.Name(id=key),
-        ):
-            return owner, key
-        case _:
-            return None
-
-
-def _is_item_of(item: ast.Subscript, loop: ast.For) -> bool:
-    match item:
-        case ast.Subscript(value=ast.Name(id=owner), slice=ast.Name(id=key)):
-            return _keyed(loop) == (owner, key)
-        case _:
-            return False
-
-
-def _is_key(script: Script, name: ast.Name) -> bool:
-    """Whether a name is a key of the mapping that a loop goes over: `for k in batch: … batch[k] …`."""
-    return any(
-        isinstance(each.node, ast.For)
-        and (_keyed(each.node) or ())[1:] == (name.id,)
-        and any(_is_item_of(item, each.node) for item in script.within(each.node, ast.Subscript))
-        for each in script.definitions(name)
-    )
-
-
 def _covers(path: ElementPath, other: ElementPath) -> bool:
     return all(left in (right, STAR) for left, right in zip(path, other, strict=False)) and len(path) <= len(other)
-
-
-def moves_whole_part(transfer: BatchTransfer) -> bool:
-    """Whether all of one element (or of the whole batch) is moved, not a selection of it."""
-    if any(step != STAR for path in transfer.paths for step in path[1:]):
-        return False
-    if looked_into(transfer.script, transfer):
-        return True
-    receiver = transfer.call.func.value if isinstance(transfer.call.func, ast.Attribute) else None
-    dynamic = not transfer.path and isinstance(receiver, ast.Subscript)
-    if dynamic or (STAR in transfer.path and transfer.derived is not None):
-        return dynamic and _key_loop(transfer) is not None
-    for ancestor in transfer.script.ancestors(transfer.call):
-        match ancestor:
-            case ast.ListComp(generators=parts) | ast.GeneratorExp(generators=parts) | ast.DictComp(generators=parts):
-                if any(not asks_type(test) for part in parts for test in part.ifs):
-                    return False
-    return True
-
-
-class Reach(enum.Enum):
-    """Which tensors of a part a move takes, of those in containers within one another."""
-
-    ALL = enum.auto()
-    TENSORS = enum.auto()
-    """The part itself, where it is a tensor: what it holds else stays where it is."""
-    SOME = enum.auto()
-    """Some of those that it holds."""
-
-
-def reach(transfer: BatchTransfer) -> Reach:
-    """Which tensors a move surely takes: one that is made of tensors alone leaves a list of tensors as it is."""
-    if parameter(transfer.script, transfer) or not _is_of_some_types(transfer):
-        return Reach.ALL
-    steps = max(map(len, transfer.paths)) + (_key_loop(transfer) is not None and transfer.path == ())
-    return Reach.TENSORS if steps <= 1 else Reach.SOME
-
-
-def _is_of_some_types(transfer: BatchTransfer) -> bool:
-    """Whether a move is made of values of some types, as a test tells: `if torch.is_tensor(v)`, also where it leads
-    others past the move (`if not torch.is_tensor(v): continue`)."""
-    script, call = transfer.script, transfer.call
-    extent: ast.AST = script.function(call) or script.tree
-    for ancestor in script.ancestors(call):
-        if ancestor is transfer.site:
-            extent = ancestor
-            break
-        match ancestor:
-            case ast.If(test=test) | ast.IfExp(test=test) if _names_types(test):
-                return True
-            case ast.ListComp(generators=parts) | ast.GeneratorExp(generators=parts) | ast.DictComp(generators=parts):
-                if any(_names_types(test) for part in parts for test in part.ifs):
-                    return True
-    return any(
-        position(each) < position(call)
-        and _names_types(each.test)
-        and any(isinstance(n, _LEAVING) for n in ast.walk(each))
-        for each in script.within(extent, ast.If)
-    )
-
-
-def _names_types(test: ast.expr) -> bool:
-    return any(isinstance(each, ast.expr) and asks_type(each) for each in ast.walk(test))
-
-
-def asks_type(test: ast.expr) -> bool:
-    """Whether a condition tells kinds of values apart: tensors from lists and texts."""
-    match test:
-        case ast.Call(func=ast.Name(id="isinstance") | ast.Attribute(attr="is_tensor") | ast.Name(id="hasattr")):
-            return True
-        case _:
-            return False
 
 
 def _may_come_from(script: Script, name: ast.Name, loop: BatchSource) -> bool:
@@ -513,7 +362,7 @@ def _gradients(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
 def _moved_otherwise(choice: ast.IfExp, name: ast.Name, transfers: dict[ast.Call, BatchTransfer]) -> bool:
     """`v.to(device) if torch.is_tensor(v) else v`: what stays is no tensor, or there is no device at all."""
     moved = [node for node in breadth_first(choice.body) if isinstance(node, ast.Call) and node in transfers]
-    return bool(moved) and isinstance(choice.orelse, ast.Name) and choice.orelse is name
+    return bool(moved) and choice.orelse is name
 
 
 def _left_otherwise(script: Script, kept: ast.Assign, name: ast.Name, transfers: dict[ast.Call, BatchTransfer]) -> bool:

@@ -14,7 +14,8 @@ from autoaccel.pytorch.device_expressions import is_numbered, precedes
 from autoaccel.pytorch.kept_iterators import BatchSource
 from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop
 from autoaccel.pytorch.recursive_moves import parameter
-from autoaccel_codemods.prefetch.batch_reads import BatchReads, asks_type
+from autoaccel_codemods.prefetch.batch_reads import BatchReads
+from autoaccel_codemods.prefetch.moved_parts import asks_type
 
 
 def device_for(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[Target | None, str | None]:
