@@ -37,6 +37,7 @@ Data:
     loader_loops         loops over loaders, the parts of their batches, where these are moved
     kept_iterators       iterators over loaders whose batches `next` takes
     loader_calls         `DataLoader(…)`: arguments, who iterates it and how often
+    memory_aliases       under what else the memory or the object of an expression may be known
     loader_inputs        what the batches of a loader are made from
     changing_calls       calls and assignments that may change an object
     container_insertions  what is put into objects that are there already

@@ -17,12 +17,10 @@ from autoaccel.library_models.python_names import LOOKING
 from autoaccel.library_models.tensor_operations import STORING
 from autoaccel.pytorch.changing_calls import changes_owner, held_methods
 
-_METHODS = STORING | {"__setitem__", "__iadd__", "__ior__", "extendleft", "push"}
-_DATA = frozenset(
+DATA = frozenset(
     {Kind.TENSOR, Kind.ARRAY, Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE, Kind.BATCH}
 )
-
-
+_METHODS = STORING | {"__setitem__", "__iadd__", "__ior__", "extendleft", "push"}
 _WITH_FUNCTIONS = frozenset(
     "builtins functools itertools operator heapq bisect collections concurrent multiprocessing threading".split()
 )
@@ -38,7 +36,7 @@ def insertions(script: Script) -> Iterator[Inserted]:
     and what they are given; not plain data."""
     for owner, attr, given in (*_insertions(script), *_by_functions(script)):
         for each in _elements(script, given):
-            if not script.values(each).kinds <= _DATA:
+            if not script.values(each).kinds <= DATA:
                 for into in _owners(script, owner):
                     yield into, attr, each
 

@@ -12,7 +12,7 @@ from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import once_all
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.library_models.python_names import CONTAINERS
-from autoaccel.pytorch.loader_inputs import MAYBE_SAME, NEW_MEMORY, same_memory
+from autoaccel.pytorch.memory_aliases import MAYBE_SAME, NEW_MEMORY, same_memory
 
 _OF_CONTAINERS = frozenset("get pop setdefault copy popitem".split())
 HOLDING = CONTAINERS | {"next", "filter"}

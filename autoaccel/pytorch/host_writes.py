@@ -25,8 +25,8 @@ from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import METHODS, STORING
 from autoaccel.pytorch.batches import changed_in_place
 from autoaccel.pytorch.host_memory import HOLDING, comes_around, is_sum, memory
-from autoaccel.pytorch.loader_inputs import made_of
 from autoaccel.pytorch.loader_loops import BatchTransfer
+from autoaccel.pytorch.memory_aliases import made_of
 
 _CALLED = frozenset({"map", "starmap", "apply", "tree_map", "setattr"})
 _MAPPING = frozenset({"map", "starmap", "tree_map"})

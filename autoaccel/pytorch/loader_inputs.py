@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-from autoaccel.analysis.attributes import stores
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, lineage, owner_name
 from autoaccel.analysis.script import Script
@@ -20,11 +19,10 @@ from autoaccel.dataflow.definitions import Definition, ElementPath
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.dataflow.value_parts import part
-from autoaccel.library_models.tensor_operations import LOSSES, METHODS, PRODUCTS
-from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
 from autoaccel.pytorch import datasets
-from autoaccel.pytorch.container_insertions import insertions
+from autoaccel.pytorch.container_insertions import DATA, insertions
 from autoaccel.pytorch.loader_calls import LoaderCall
+from autoaccel.pytorch.memory_aliases import VIEWING, bound_to, held_as, same_memory, unfollowed
 from autoaccel.pytorch.object_references import callables
 from autoaccel.pytorch.parameter_holders import has_parameters
 
@@ -33,35 +31,10 @@ ALL = (*IN_WORKERS, "sampler", "batch_sampler", "generator")
 PARTS = frozenset(ALL)
 _WHOLE: ElementPath = ()
 _PROTOCOL = """__getitem__ __getitems__ __iter__ __next__ __len__ __call__ forward""".split()
-_PLAIN = frozenset(
-    {Kind.TENSOR, Kind.ARRAY, Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE, Kind.BATCH}
-)
 _MEMORY = frozenset({Kind.TENSOR, Kind.ARRAY})
 _IMMUTABLE = frozenset({Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE})
 _CODE = frozenset({Kind.FUNCTION, Kind.CLASS, Kind.MODULE, Kind.PARAMETER, Kind.LOSS_FUNCTION})
 _OF_TENSORS = frozenset("data grad T shape weight bias".split())
-_SHARES = frozenset(
-    """torch.as_tensor torch.asarray torch.from_numpy torch.from_dlpack numpy.asarray numpy.ascontiguousarray
-    numpy.asanyarray numpy.from_dlpack numpy.frombuffer numpy.nditer torch.frombuffer torch.autograd.Variable""".split()
-) | {
-    f"{library}.{view}"
-    for library in ("torch", "numpy")
-    for view in (
-        *VIEW_METHODS,
-        *VIEW_ATTRIBUTES,
-        *"expand_dims atleast_1d atleast_2d atleast_3d".split(),
-    )
-}
-_VIEWS = VIEW_METHODS | {"contiguous", "numpy", "to", "storage", "untyped_storage"}
-# Methods that may give the same memory, or something that holds it, where the analysis says "copy".
-MAYBE_SAME = (VIEW_METHODS | VIEW_ATTRIBUTES) | frozenset(
-    """contiguous float double half bfloat16 long int short char byte bool type type_as to cpu pin_memory asfarray
-    astype get pop setdefault copy popitem""".split()
-)
-_SEEDED = frozenset({"random.Random", "numpy.random.RandomState"})  # which keep nothing of their seed
-NEW_MEMORY = frozenset(name for name in METHODS | PRODUCTS | LOSSES if not name.endswith("_")) - {
-    "storage", "untyped_storage", *MAYBE_SAME
-}  # fmt: skip
 
 
 class LoaderInputs:
@@ -310,7 +283,7 @@ class LoaderInputs:
         self.objects.add(node)
         for item in (item for _, items in value.items for item in items):
             self._hold_once(item)
-        if value.kind in _PLAIN:
+        if value.kind in DATA:
             self._pending.extend((file, each, ()) for each in same_memory(value))
         elif value.cls is None:
             self.opaque.add(node)
@@ -423,7 +396,7 @@ class LoaderInputs:
             found = [(value.script, owner) for value in views if value.script for owner in same_memory(value)]
             found += [
                 (where, part)
-                for part in _unfollowed(where, each)
+                for part in unfollowed(where, each)
                 if isinstance(part, ast.Call) or where.values(part).kinds & _MEMORY
             ]
             pending.extend(place for place in found if place not in pending)
@@ -444,10 +417,10 @@ class LoaderInputs:
                         return True
                     found = [(where, inner, name)]
                     if Kind.UNKNOWN in where.values(each).kinds:
-                        found += [(other, value, attr) for other, value in _held_as(where, inner, name)]
+                        found += [(other, value, attr) for other, value in held_as(where, inner, name)]
                 case ast.Subscript(value=inner):
                     found = [(where, inner, attr)]
-                case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in _VIEWS:
+                case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in VIEWING:
                     found = [(where, inner, attr)]
                 case ast.Call(func=ast.Name(id="vars"), args=[inner]):
                     found = [(where, inner, "__dict__")]
@@ -550,77 +523,8 @@ def _replaced_protocol(cls: ClassRef) -> Iterator[tuple[Script, ast.expr, Elemen
                     yield file, statement.value, _WHOLE
 
 
-def same_memory(value: Value) -> Iterator[ast.expr]:
-    """The tensors and arrays whose memory another one may share; none where it is its own, or not known."""
-    match value.node:
-        case ast.Subscript(value=owner):
-            yield owner
-        case ast.Call(args=[first, *_]) if value.name in _SHARES:
-            yield first
-        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in _VIEWS:
-            yield owner
-        case ast.For(iter=owner) | ast.comprehension(iter=owner):
-            yield owner
-
-
 def _is_list(expression: ast.expr) -> bool:
     """`[0] * 3`, `[a, b]`, a list comprehension."""
     if isinstance(expression, ast.BinOp):
         return _is_list(expression.left) or _is_list(expression.right)
     return isinstance(expression, ast.List | ast.ListComp)
-
-
-def bound_to(file: Script, definitions: Iterable[Definition]) -> Iterator[tuple[Script, ast.expr]]:
-    """What a name stands for, or is a part of, where it comes from: through arguments and `a = b`."""
-    for each in definitions:
-        if each.how == "param":
-            yield from arguments_for(file, each.scope.node, each.name)
-        elif each.value is not None and each.how in ("assign", "walrus", "with"):
-            yield file, _element(each.value, each.path)
-
-
-def _held_as(file: Script, owner: ast.expr, attr: str) -> Iterator[tuple[Script, ast.expr]]:
-    """What an object of the project holds under an attribute, which it may share: `self.labels = dataset.labels`."""
-    for value in file.values(owner):
-        for ref in lineage(value.cls) if value.cls is not None else ():
-            for stored in stores(ref, attr):
-                if stored.value is not None:
-                    yield stored.script, _element(stored.value, stored.path)
-
-
-def _element(value: ast.expr, path: ElementPath) -> ast.expr:
-    """The part of a tuple that is written out, or the whole of what is not."""
-    for index in path:
-        match value:
-            case ast.Tuple(elts=elements) | ast.List(elts=elements) if isinstance(index, int) and not any(
-                isinstance(each, ast.Starred) for each in elements
-            ):
-                value = elements[index] if index < len(elements) else value
-            case _:
-                break
-    return value
-
-
-def made_of(file: Script, expression: ast.expr) -> list[ast.expr]:
-    """What an expression that is not followed may share memory with: what it is a part of, what a call is handed."""
-    match expression:
-        case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Starred(value=inner):
-            return [inner]
-        case ast.Call(func=function, args=arguments, keywords=keywords):
-            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-            if name in NEW_MEMORY or file.callees(expression) or file.qualname(function) in _SEEDED:
-                return []
-            method = isinstance(function, ast.Attribute) and file.qualname(function) is None
-            handed = [*arguments, *(each.value for each in keywords)]
-            return [function.value, *handed] if method and isinstance(function, ast.Attribute) else handed
-        case _:
-            return []
-
-
-def _unfollowed(file: Script, expression: ast.expr) -> list[ast.expr]:
-    """The same, of what a name is bound to as well; none where it is known what it is."""
-    if Kind.UNKNOWN not in file.values(expression).kinds:
-        return []
-    bound = file.definitions(expression) if isinstance(expression, ast.Name) else ()
-    values = [each.value for each in bound if each.value is not None and each.how in ("assign", "for", "with")]
-    return [part for each in (expression, *values) for part in made_of(file, each)]

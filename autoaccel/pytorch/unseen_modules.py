@@ -15,7 +15,7 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once_all
 from autoaccel.library_models.in_place_operations import keeps_state
 from autoaccel.library_models.python_names import BUILTINS
-from autoaccel.pytorch.loader_inputs import bound_to
+from autoaccel.pytorch.memory_aliases import bound_to
 
 STAR = "*"
 """The module of a name that nobody defines: it came by a star."""

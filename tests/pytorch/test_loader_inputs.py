@@ -8,8 +8,7 @@ import pytest
 
 from autoaccel.analysis import Script, load
 from autoaccel.pytorch.loader_calls import loader_calls
-from autoaccel.pytorch.loader_inputs import IN_WORKERS, LoaderInputs, same_memory
-from autoaccel.pytorch.parameter_holders import has_parameters
+from autoaccel.pytorch.loader_inputs import IN_WORKERS, LoaderInputs
 
 HEAD = """\
 import torch
@@ -304,61 +303,3 @@ def test_extends(text: str, expected: bool) -> None:
 def test_touched(expression: str, expected: bool) -> None:
     script, found = inputs(f"DataLoader(data)\nseen({expression})")
     assert found.touched(script, seen(script)) is expected
-
-
-@pytest.mark.parametrize(
-    ("expression", "expected"),
-    [
-        ("x[0]", ["x"]),
-        ("x.view(-1)", ["x"]),
-        ("x.numpy()", ["x"]),
-        ("torch.from_numpy(x)", ["x"]),
-        ("torch.squeeze(x)", ["x"]),
-        ("x.clone()", []),
-        ("torch.zeros(3)", []),
-    ],
-)
-def test_same_memory(expression: str, expected: list[str]) -> None:
-    script = load(f"{HEAD}x = torch.ones(3)\nseen({expression})\n")
-    owners = [script.source(each) for value in script.values(seen(script)) for each in same_memory(value)]
-    assert owners == expected
-
-
-@pytest.mark.parametrize(
-    ("expression", "expected"),
-    [
-        ("nn.Linear(2, 2)", True),
-        ("nn.ReLU()", False),
-        ("nn.Parameter(rows)", True),
-        ("torch.optim.SGD(ps, lr=1)", True),
-        ("nn.Sequential(nn.Flatten(), nn.ReLU())", False),
-        ("nn.Sequential(nn.Flatten(), nn.Linear(2, 2))", True),
-        ("nn.Sequential(*parts)", True),
-        ("nn.Sequential()", True),
-        ("Plain()", False),
-        ("Deep()", True),
-        ("Holds(make())", True),
-        ("Derived()", True),
-        ("rows", False),
-        ("3", False),
-    ],
-)
-def test_has_parameters(expression: str, expected: bool) -> None:
-    classes = """\
-from lib import Strange
-class Plain(nn.Module):
-    def forward(self, x):
-        return x
-class Deep(nn.Module):
-    def __init__(self):
-        self.parts = [nn.Linear(2, 2)]
-class Holds(nn.Module):
-    def __init__(self, part):
-        self.part = part
-    def forward(self, x):
-        return self.part(x)
-class Derived(Strange, nn.Module):
-    pass
-"""
-    script = load(f"{HEAD}{classes}seen({expression})\n")
-    assert any(has_parameters(value) for value in script.values(seen(script))) is expected

@@ -1,0 +1,32 @@
+"""Which expressions may share the memory of another."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from autoaccel.analysis import Script, load
+from autoaccel.pytorch.memory_aliases import same_memory
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("x[0]", ["x"]),
+        ("x.view(-1)", ["x"]),
+        ("x.numpy()", ["x"]),
+        ("torch.from_numpy(x)", ["x"]),
+        ("torch.squeeze(x)", ["x"]),
+        ("x.clone()", []),
+        ("torch.zeros(3)", []),
+    ],
+)
+def test_same_memory(expression: str, expected: list[str]) -> None:
+    script = load(f"import torch\nx = torch.ones(3)\nseen({expression})\n")
+    owners = [script.source(each) for value in script.values(seen(script)) for each in same_memory(value)]
+    assert owners == expected
+
+
+def seen(script: Script) -> ast.expr:
+    return next(each.args[0] for each in script.find(ast.Call) if script.source(each.func) == "seen")
