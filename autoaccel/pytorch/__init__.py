@@ -39,6 +39,7 @@ Data:
     loader_calls         `DataLoader(…)`: arguments, who iterates it and how often
     memory_aliases       under what else the memory or the object of an expression may be known
     loader_inputs        what the batches of a loader are made from
+    input_search         finds that
     changing_calls       calls and assignments that may change an object
     container_insertions  what is put into objects that are there already
     samplers             samplers that only count and draw

@@ -18,6 +18,7 @@ from autoaccel.pytorch import datasets
 from autoaccel.pytorch.changing_calls import held_methods, is_library, possible_changes
 from autoaccel.pytorch.execution_order import extents_of, in_body, runs_after, runs_within, stored_generators
 from autoaccel.pytorch.input_changes import changes, is_read_again, own_changes, readings
+from autoaccel.pytorch.input_search import find_inputs
 from autoaccel.pytorch.kept_iterators import KeptIterator
 from autoaccel.pytorch.loader_calls import LoaderCall, iterations, loader_calls, loader_made, repeats
 from autoaccel.pytorch.loader_inputs import ALL, IN_WORKERS, LoaderInputs
@@ -329,7 +330,7 @@ def loader_state(script: Script, made: LoaderCall, *, in_workers: bool = False) 
 
 @once
 def _state(script: Script, made: LoaderCall, parts: tuple[str, ...]) -> LoaderState:
-    return LoaderState(script, made, LoaderInputs(script, made, parts))
+    return LoaderState(script, made, find_inputs(script, made, parts))
 
 
 def _function_name(file: Script, node: ast.AST) -> str:
