@@ -1,0 +1,97 @@
+"""Statements that may stand in a function of their own: they compute, and bind names alone."""
+
+from __future__ import annotations
+
+import ast
+
+from autoaccel.analysis.script import Script
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.syntax_index import breadth_first
+
+_PLAIN = ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr
+_OWN_SCOPES = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+_CLIPPING = frozenset({"torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"})
+_NAMES = ast.Name | ast.Tuple | ast.expr_context
+_UNMOVABLE = ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.Starred
+
+
+def is_movable(statement: ast.stmt, phase: ast.expr | None = None) -> bool:
+    """Whether a statement computes and binds names, and nothing else; regions of autocast, loops that no statement
+    leaves, and the test of the phase may stand around it."""
+    if isinstance(statement, ast.With):
+        plain = all(each.optional_vars is None for each in statement.items)
+        return plain and all(is_movable(each, phase) for each in statement.body)
+    if isinstance(statement, ast.For):
+        named = all(isinstance(each, _NAMES) for each in breadth_first(statement.target))
+        return named and not statement.orelse and all(is_movable(each) for each in statement.body)
+    if isinstance(statement, ast.If):
+        same = phase is not None and ast.dump(statement.test) == ast.dump(phase) and not statement.orelse
+        return same and all(is_movable(each) for each in statement.body)
+    if not isinstance(statement, _PLAIN) or (isinstance(statement, ast.AnnAssign) and statement.value is None):
+        return False
+    parts = list(breadth_first(statement))
+    if any(isinstance(part, _OWN_SCOPES | _UNMOVABLE) for part in parts):
+        return False
+    stored = (part for part in parts if isinstance(getattr(part, "ctx", None), ast.Store | ast.Del))
+    return all(isinstance(part, ast.Name | ast.Tuple) for part in stored)
+
+
+def clips_always_or_never(script: Script, statement: ast.stmt) -> bool:
+    """`if clip is not None: clip_grad_norm_(model.parameters(), clip)`, by what no step changes."""
+    match statement:
+        case ast.If(
+            test=ast.Compare(left=limit, ops=[ast.IsNot() | ast.Gt()], comparators=[ast.Constant()]) | limit, orelse=[]
+        ) if _is_left_as_it_is(script, limit, statement):
+            calls = [each.value for each in statement.body if isinstance(each, ast.Expr)]
+            given = [part for call in calls for part in breadth_first(call) if isinstance(part, ast.expr)]
+            clips = all(isinstance(each, ast.Call) and _clips(script, each) for each in calls)
+            known = any(ast.dump(each) == ast.dump(limit) for each in given)
+            return clips and known and len(calls) == len(statement.body)
+        case _:
+            return False
+
+
+def _clips(script: Script, call: ast.Call) -> bool:
+    name = script.qualname(call.func)
+    if name in _CLIPPING:
+        return True
+    match call.func:
+        case ast.Attribute(value=owner, attr="unscale_"):
+            return script.kind(owner) is Kind.SCALER
+        case _:
+            return False
+
+
+def _is_left_as_it_is(script: Script, setting: ast.expr, statement: ast.stmt) -> bool:
+    """Whether a name, or an attribute of one, is bound before the loops around a statement, and not in them."""
+    match setting:
+        case ast.Name(id=name):
+            outward: list[ast.Global | ast.Nonlocal] = [*script.find(ast.Global), *script.find(ast.Nonlocal)]
+            stored = [each for each in script.find(ast.Name) if each.id == name and not isinstance(each.ctx, ast.Load)]
+            inside = any(script.inside(each, loop) for each in stored for loop in script.loops(statement))
+            return not inside and not any(name in each.names for each in outward)
+        case ast.Attribute(value=ast.Name() as owner, attr=name):
+            files = dict.fromkeys((script, *script.project.related(script)))
+            others = [(file, each) for file in files for each in file.syntax_index.stored(name)]
+            made = all(getattr(file.function(each), "name", "") == "__init__" for file, each in others)
+            return made and _is_left_as_it_is(script, owner, statement)
+        case _:
+            return False
+
+
+def unmovable(script: Script, statement: ast.stmt) -> str:
+    """Why a statement cannot stand in a function of the step."""
+    leaves = [
+        each for each in breadth_first(statement) if isinstance(each, ast.Continue | ast.Break | ast.Return | ast.Raise)
+    ]
+    if leaves:
+        return f"`{type(leaves[0]).__name__.lower()}` in line {leaves[0].lineno} leaves the step"
+    if isinstance(statement, ast.For) and (inner := [each for each in statement.body if not is_movable(each)]):
+        return unmovable(script, inner[0])
+    if isinstance(statement, ast.For | ast.AsyncFor | ast.While):
+        return f"the loop in line {statement.lineno} is a part of it"
+    parts = [part for part in breadth_first(statement) if isinstance(getattr(part, "ctx", None), ast.Store | ast.Del)]
+    bound = next((part for part in parts if isinstance(part, ast.Attribute | ast.Subscript)), None)
+    if bound is not None:
+        return f"line {statement.lineno} binds `{script.source(bound)}`, which other code may see"
+    return f"line {statement.lineno} decides or binds what a function cannot"
