@@ -59,7 +59,7 @@ class Definition:
                 case ast.Tuple(elts=elements) | ast.List(elts=elements) if isinstance(step, int) and not any(
                     isinstance(each, ast.Starred) for each in elements
                 ):
-                    value = elements[step] if step < len(elements) else None
+                    value = elements[step] if -len(elements) <= step < len(elements) else None
                 case _:
                     return None
         return value

@@ -220,3 +220,23 @@ def test_only_what_is_asked_for_is_looked_at() -> None:
     assert "b" in flow._reached.scopes[functions["f"]].definitions
     assert not flow._reached.scopes[functions["h"]].definitions
     assert "c" in flow.scopes[functions["h"]].definitions
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x = f()", "f()"),
+        ("a, x = f(), g()", "g()"),
+        ("(a, [b, x]), c = (f(), [g(), h()]), i()", "h()"),
+        ("*a, x = f(), g()", "g()"),
+        ("x, a = f()", None),
+        ("a, x = f(),", None),
+        ("*a, x, b, c = f(), g()", None),  # raises
+        ("a, x = *f(), g()", None),
+        ("x += f()", None),
+    ],
+)
+def test_what_an_assignment_gives_a_name_all_of(text: str, expected: str | None) -> None:
+    script = load(f"{text}\nx\n")
+    (definition,) = script.definitions(script.tree.body[-1].value)  # type: ignore[attr-defined]
+    assert (definition.whole and ast.unparse(definition.whole)) == expected
