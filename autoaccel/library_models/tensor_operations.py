@@ -78,7 +78,10 @@ KEEPING = _SAME | frozenset(
 METHODS = ENDS | FLOATING | KEEPING | frozenset("type_as numpy div divide floor_divide lerp_ index_put_".split())
 
 # Refuse operands of different precision everywhere; they are no products.
-SAME_DTYPE_NON_PRODUCTS = frozenset("allclose isclose assert_close cross heaviside put_".split())
+SAME_DTYPE_NON_PRODUCTS = frozenset(
+    """allclose isclose assert_close cross heaviside put_ set_ cartesian_prod meshgrid lerp chain_matmul prelu
+    grid_sample""".split()
+)
 # In low precision where autocast is on, on the CPU or on CUDA, whatever goes in.
 LOW = frozenset(name.removeprefix("linalg_") for names in LOWER.values() for name in names) | {
     "multi_head_attention_forward"

@@ -164,6 +164,8 @@ def _given_method(search: Search, low: Low, call: ast.Call, function: ast.Attrib
             search.deferred.append((low, receiver, skip_reasons.ONE_PRECISION_BUFFER.format(name=name)))
     elif name in PRODUCTS and not auto:
         search.sink(low, skip_reasons.PRODUCT_OUTSIDE)
+    elif name in SAME_DTYPE_NON_PRODUCTS and not auto:
+        search.sink(low, skip_reasons.ONE_PRECISION.format(name=name))
     elif name in METHODS or tensor:
         if (name not in ENDS and not name.endswith("_as")) or name == "type_as":
             if not (name.endswith("_") and isinstance(script.parent(call), ast.Expr)):

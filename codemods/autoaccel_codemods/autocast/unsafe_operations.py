@@ -16,7 +16,7 @@ from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_nam
 from autoaccel.library_models import autocast_operations
 from autoaccel.library_models.tensor_operations import NO_LOW_PRECISION_KERNELS, WRITING_ROWS
 from autoaccel.library_models.tensor_views import VIEWS
-from autoaccel_codemods.autocast import skip_reasons
+from autoaccel_codemods.autocast import filled_numbers, skip_reasons
 from autoaccel_codemods.autocast.blockers import PRECISION, SPARSE, Problem, is_custom_function, problem_at
 
 _REMOVED = frozenset(f"torch.{name}" for name in "symeig eig solve lstsq".split())  # refused it as long as they were
@@ -34,6 +34,8 @@ _MIXED_DTYPES_RAISE = frozenset(
 ) | {
     "chain_matmul",
     "lerp_",
+    "put_",
+    "set_",
 }
 _LOWERED = frozenset().union(*autocast_operations.LOWER.values())
 _IN_PLACE = frozenset(f"{name}_" for name in _LOWERED)  # autocast leaves these as they are
@@ -42,7 +44,6 @@ _ROOTS = frozenset("sqrt rsqrt".split())
 _LOGS = frozenset("log log2 log10".split())
 _AT_LEAST = frozenset("clamp clamp_ clamp_min clamp_min_ clip clip_ maximum relu".split())
 _SQUARES = frozenset("pow square".split())
-_HALF_LIMIT = 65504.0
 _HALF_ROUNDS_TO_ZERO = 2.0**-25  # half of the smallest number above 0
 
 
@@ -61,6 +62,8 @@ def in_code(code: list[ScriptNode], file: Script, report_at: ast.AST) -> Iterato
 
 
 def _unsafe(script: Script, node: ast.AST) -> str | None:
+    if isinstance(node, ast.Assert) or (isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise)):
+        return skip_reasons.INSISTS if _insists(script, node.test) else None
     if not isinstance(node, ast.Call):
         return None
     function, name, qualified = node.func, last_name(node.func), script.qualname(node.func)
@@ -78,6 +81,8 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
         return skip_reasons.RUNNING_AVERAGES
     if name == "bincount" and _is_weighted(script, node):
         return skip_reasons.DOUBLE_COUNTS
+    if (beyond := filled_numbers.beyond_bfloat16(script, node)) is not None:
+        return skip_reasons.BEYOND_BFLOAT16.format(number=beyond)
     if (operand := _operand(script, node, _LOGS)) is not None and _complement(operand) is not None:
         return skip_reasons.LOG_OF_COMPLEMENT
     if (operand := _operand(script, node, _ROOTS)) is not None and _is_square(_complement(operand)):
@@ -93,6 +98,12 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
     if name == "backward" and qualified is None and not script.callees(node):
         return skip_reasons.MODEL_BACKWARD
     return None
+
+
+def _insists(script: Script, test: ast.expr) -> bool:
+    """`assert x.dtype == torch.float32`."""
+    parts = [each for each in breadth_first(test) if isinstance(each, ast.Attribute)]
+    return any(each.attr == "dtype" for each in parts) and any(script.qualname(each) in _FULL for each in parts)
 
 
 def _is_running_statistic(function: ast.expr) -> bool:
@@ -288,10 +299,9 @@ def needs_range(code: list[ScriptNode]) -> bool:
     `log(p + 1e-8)`."""
     for script, node in code:
         for call in script.within(node, ast.Call):
-            arguments = given_values(call)
-            if last_name(call.func) in _FILLS and any(map(_large, arguments)):
+            if filled_numbers.beyond_float16(script, call):
                 return True
-            if last_name(call.func) in _AT_LEAST and any(map(_tiny, arguments)):
+            if last_name(call.func) in _AT_LEAST and any(map(_tiny, given_values(call))):
                 return True
             if last_name(call.func) in ("bmm", "mm", "matmul") and _gram(script, call):
                 return True
@@ -301,15 +311,6 @@ def needs_range(code: list[ScriptNode]) -> bool:
             if isinstance(part.op, ast.MatMult) and _transposed(script, part.right, part.left):
                 return True
     return False
-
-
-_FILLS = frozenset({"masked_fill", "masked_fill_", "full_like", "fill_"})
-
-
-def _large(node: ast.expr) -> bool:
-    if isinstance(node, ast.UnaryOp):
-        node = node.operand
-    return isinstance(node, ast.Constant) and isinstance(node.value, float | int) and abs(node.value) > _HALF_LIMIT
 
 
 def _tiny(node: ast.expr) -> bool:
