@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from autoaccel.analysis.script import Script
@@ -242,8 +242,18 @@ def _function_problem(
 def _runs(script: Script, scope: ast.AST) -> Iterator[EvaluationPass]:
     """In scopes that also train: what follows `model.eval()` in the same block up to `.train()`, and what follows the
     last training."""
+    found = [*_after(script, (*_eval_statements(script, scope), *_last_training(script, scope)))]
+    whole = [each for each in found if each.problem is None and not each.covered]
+    for each in found:
+        # `eval()` in the body of a loop that is an evaluation itself
+        if not any(other.node is not each.node and other.holds(script, each.node) for other in whole):
+            yield each
+
+
+def _after(script: Script, starts: Sequence[ast.stmt]) -> Iterator[EvaluationPass]:
+    """What follows each of some statements in its block."""
     seen: set[ast.stmt] = set()
-    for start in (*_eval_statements(script, scope), *_last_training(script, scope)):
+    for start in starts:
         block = script.block(start)
         following: list[ast.stmt] = []
         for each in block[block.index(start) + 1 :]:
