@@ -76,7 +76,7 @@ def _element(value: ast.expr, path: ElementPath) -> ast.expr:
             case ast.Tuple(elts=elements) | ast.List(elts=elements) if isinstance(index, int) and not any(
                 isinstance(each, ast.Starred) for each in elements
             ):
-                value = elements[index] if index < len(elements) else value
+                value = elements[index] if -len(elements) <= index < len(elements) else value
             case _:
                 break
     return value

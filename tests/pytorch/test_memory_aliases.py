@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from autoaccel.analysis import Script, load
-from autoaccel.pytorch.memory_aliases import same_memory
+from autoaccel.pytorch.memory_aliases import bound_to, same_memory
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,23 @@ def test_same_memory(expression: str, expected: list[str]) -> None:
     script = load(f"import torch\nx = torch.ones(3)\nseen({expression})\n")
     owners = [script.source(each) for value in script.values(seen(script)) for each in same_memory(value)]
     assert owners == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x = f()", ["f()"]),
+        ("a, x = f(), g()", ["g()"]),
+        ("*a, x = f(), g()", ["g()"]),
+        ("a, x = f()", ["f()"]),
+        ("*a, x, b, c = f(), g()", ["(f(), g())"]),  # raises
+    ],
+)
+def test_what_a_name_is_bound_to(text: str, expected: list[str]) -> None:
+    script = load(f"{text}\nseen(x)\n")
+    name = seen(script)
+    assert isinstance(name, ast.Name)
+    assert [ast.unparse(each) for _, each in bound_to(script, script.definitions(name))] == expected
 
 
 def seen(script: Script) -> ast.expr:

@@ -263,7 +263,9 @@ def _part(definition: Definition) -> ast.expr | None:
     """The expression that a name is bound to: the matching one of `model, config = self.model, self.config`."""
     value = definition.value
     for step in definition.path:
-        if not isinstance(value, ast.Tuple | ast.List) or not isinstance(step, int) or step >= len(value.elts):
+        if not isinstance(value, ast.Tuple | ast.List) or not isinstance(step, int):
+            break
+        if not -len(value.elts) <= step < len(value.elts):
             break
         value = value.elts[step]
     return value
