@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.wrong_rewrites.grammar import data
 from benchmarks.wrong_rewrites.grammar.additions import Additions
 from benchmarks.wrong_rewrites.grammar.building import Builder
-from benchmarks.wrong_rewrites.grammar.leaving import leave, whole_numbers
+from benchmarks.wrong_rewrites.grammar.leaving import into_buffers, leave, whole_numbers
 from benchmarks.wrong_rewrites.grammar.making import create
 from benchmarks.wrong_rewrites.grammar.routing import kept, routed
 from benchmarks.wrong_rewrites.programs import indent
@@ -139,6 +139,7 @@ def build(builder: Builder) -> None:
     step.append("loss = d_loss")
     leave(builder, additions, "1")
     whole_numbers(builder, additions, "1", "number")
+    into_buffers(builder, additions, "1")
     if order != "sometimes":
         create(builder, additions, "1")
     additions.loss = [line for line in additions.loss if "loss = loss" not in line]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.wrong_rewrites.grammar.additions import Additions
 from benchmarks.wrong_rewrites.grammar.building import Builder
-from benchmarks.wrong_rewrites.grammar.leaving import leave, whole_numbers
+from benchmarks.wrong_rewrites.grammar.leaving import into_buffers, leave, whole_numbers
 from benchmarks.wrong_rewrites.grammar.making import arrays, create
 from benchmarks.wrong_rewrites.grammar.routing import kept, routed
 from benchmarks.wrong_rewrites.grammar.variables import wrap
@@ -15,6 +15,7 @@ def add(builder: Builder, to: Additions, targets: str) -> None:
     for key in ("1", "2"):
         leave(builder, to, key)
         whole_numbers(builder, to, key, targets)
+        into_buffers(builder, to, key)
         create(builder, to, key)
         arrays(builder, to, key)
     _evaluated(builder, to)

@@ -68,6 +68,31 @@ def leave(builder: Builder, to: Additions, key: str) -> None:
             to.end.append(f"print(len({names}), float(np.sum([np.sum(each) for each in {names}])))")
 
 
+def into_buffers(builder: Builder, to: Additions, key: str) -> None:
+    """Numbers are written into a tensor that was made before."""
+    how = builder.pick(f"buffer.{key}", "nothing", *_WRITES)
+    if how == "nothing":
+        return
+    to.start.append(f"buffer_{key} = torch.zeros(2).to($device)")
+    to.loss.append(f"place_{key} = torch.arange(2).to($device)")
+    to.loss.append(f"buffer_{key}{_WRITES[how].format(place=f'place_{key}', value='out.detach().flatten()[:2]')}")
+    to.end.append(f"print(buffer_{key}.sum().item())")
+
+
+_WRITES = {
+    "copied": ".copy_({value})",
+    "added": ".add_({value})",
+    "put": ".put_({place}, {value})",
+    "index": "[{place}] = {value}",
+    "index copied": ".index_copy_(0, {place}, {value})",
+    "index added": ".index_add_(0, {place}, {value})",
+    "scattered": ".scatter_add_(0, {place}, {value})",
+    "masked": ".masked_scatter_({place} >= 0, {value})",
+    "averaged": ".lerp_({value}, 0.5)",
+    "like it": ".copy_(torch.where({value}.isclose(torch.zeros(2).to($device)), 0.0, 1.0))",
+}
+
+
 def whole_numbers(builder: Builder, to: Additions, key: str, targets: str) -> None:
     """Indices and counts."""
     what = builder.pick(

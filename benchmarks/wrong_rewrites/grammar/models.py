@@ -6,6 +6,7 @@ from benchmarks.wrong_rewrites.grammar.building import Builder
 from benchmarks.wrong_rewrites.programs import indent
 
 HIDDEN = 8
+_TYPES = ("scores.dtype", "torch.float32")
 # Widths of heads are read from texts, as from a command line: rules leave networks alone that literals show to be small.
 
 
@@ -57,9 +58,14 @@ def build(builder: Builder, inputs: str, width: int) -> str:
                 ]
                 body += ["scores = self.query(h) @ self.key(h).transpose(1, 2) / 2.0"]
                 if has("mask"):
+                    far = pick("masked by", "-1e9", "FAR", "self.far", *(f"torch.finfo({each}).min" for each in _TYPES))
+                    if far == "FAR":
+                        define("FAR", "FAR = -torch.finfo(torch.float32).max", "model")
+                    elif far == "self.far":
+                        init.append("self.far = -1e9")
                     body += [
                         "mask = torch.tril(torch.ones(x.size(1), x.size(1))).to(x.device)",
-                        "scores = scores.masked_fill(mask == 0, -1e9)",
+                        f"scores = scores.masked_fill(mask == 0, {far})",
                     ]
                 body += ["h = (torch.softmax(scores, -1) @ h).mean(1)", "h = torch.tanh(self.first(h))"]
             elif kind == "loop":
@@ -81,6 +87,7 @@ def build(builder: Builder, inputs: str, width: int) -> str:
                     "h = torch.relu(self.first(x))",
                     "h = F.gelu(self.first(x))",
                     "h = self.first(x).clamp(min=0)",
+                    "h = self.first(x).clamp(0, torch.finfo(torch.float32).max)",
                 )
             )
     if has("dropout"):
