@@ -13,7 +13,20 @@ from autoaccel.analysis.classes import derived_classes, instance_kind, lineage
 from autoaccel.analysis.iteration_wrappers import handed_on, side_by_side
 from autoaccel.analysis.name_lookups import named_member
 from autoaccel.analysis.parameter_values import annotated_values
-from autoaccel.dataflow.abstract_values import ANY, NONE, NOTHING, ClassRef, Kind, Value, Values, any_item, made, union
+from autoaccel.dataflow.abstract_values import (
+    ANY,
+    NONE,
+    NOTHING,
+    NUMBER,
+    ClassRef,
+    Kind,
+    Value,
+    Values,
+    any_item,
+    arithmetic,
+    made,
+    union,
+)
 from autoaccel.dataflow.call_arguments import bind_argument, given_as
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.dataflow.value_parts import container_method, element
@@ -188,6 +201,11 @@ def _external_call(script: Script, name: str, node: ast.Call) -> Values:
         return made(Kind.ITERATOR, node, script)
     if name == "builtins.sum" and first is not None:
         return element(possible(first), node, script)
+    if name in ("builtins.abs", "builtins.round", "builtins.pow") and first is not None:
+        return arithmetic(possible(first), union(map(possible, arguments[1:])) or Values({NUMBER}), node, script)
+    if name in ("builtins.max", "builtins.min") and first is not None:
+        several = len(arguments) > 1 and not any(isinstance(each, ast.Starred) for each in arguments)
+        return union(map(possible, arguments)) if several else ANY
     if name == "builtins.super":
         return _super(script, node)
     if name == "builtins.dict":

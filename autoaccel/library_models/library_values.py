@@ -312,7 +312,7 @@ def _is_called_later(script: Script, node: ast.AST) -> bool:
 
 def _builtin(name: str) -> Values:
     match name:
-        case "int" | "float" | "len" | "round" | "abs" | "pow" | "ord":
+        case "int" | "float" | "len" | "ord":
             return Values({NUMBER})
         case "str" | "repr" | "input" | "chr" | "format":
             return Values({STRING})
