@@ -173,3 +173,14 @@ def _stored(script: Script, target: ast.Attribute) -> Stored:
             case _:
                 return Stored(script, None)
         node = around
+
+
+def may_be_stored(script: Script, attribute: str) -> bool:
+    """Whether the project may store an attribute of this name, `args.cuda = False`, or not all of it is seen."""
+    try:
+        files = script.project.related(script)
+    except Incomplete:
+        return True
+    names = (each.args[1] for file in files for each in file.syntax_index.calls_named("setattr") if len(each.args) > 1)
+    named = any(not isinstance(each, ast.Constant) or each.value == attribute for each in names)
+    return named or any(file.syntax_index.stored(attribute) for file in files)

@@ -62,6 +62,7 @@ Tensors:
     device_moves         `.to`, `.cuda`, `.type_as` in any spelling
     device_expressions   the device that a place can name
     tensor_kinds         whether an expression is a tensor, or a type that makes some
+    plain_batches        whether batches carry no graph
     changed_tensors      tensors that are changed themselves, and not only their numbers
     tensor_origins       whether a tensor is new, may have a graph, or may be told from another
     tensor_creation      factories and what is done to their tensors before a move

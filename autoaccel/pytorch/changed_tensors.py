@@ -18,6 +18,7 @@ from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import once
 from autoaccel.library_models.tensor_operations import DRAWING, FILLING, ROUNDED
 from autoaccel.pytorch.object_references import all_callers, connected_files
+from autoaccel.pytorch.plain_batches import has_plain_samples
 from autoaccel.pytorch.tensor_kinds import NO_TENSORS, is_tensor, is_tensor_type, may_be_tensor
 
 FACTORIES = (FILLING | ROUNDED | DRAWING) - {"normal"}
@@ -162,12 +163,18 @@ def _changed_tensors(script: Script) -> _Changed:
     """The tensors of a script, and of the files that share its objects, that are changed themselves."""
     found = _Changed()
     try:
-        for other in connected_files(script):
+        files = connected_files(script)
+        for other in files:
             for each in _changed_in(other):
                 if each is None:
                     found.any = True
                 else:
                     found.add(other, each)
+        copies = [(other, written, _batches_given(other, call)) for other in files for call, written in _writing(other)]
+        for _ in copies:  # what one has changed the next may write
+            for other, written, batches in copies:
+                if any(batch.node in found.batches for batch in batches):
+                    found.add(other, written)
     except Incomplete:
         found.any = True
     return found
@@ -185,11 +192,12 @@ def _changed_in(script: Script) -> Iterator[ast.expr | None]:
                 yield stored.value
     for call in script.syntax_index.calls_named("setattr", "id"):
         yield call.args[0] if call.args else None
-    for call in script.find(ast.Call):
-        if isinstance(call.func, ast.Attribute) and _writes(script, call.func, given_values(call)):
-            yield call.func.value
+    for call, written in _writing(script):
+        if not _batches_given(script, call):
+            yield written
     for statement in script.find(ast.AugAssign):
-        if not script.values(statement.value).kinds <= NO_TENSORS and may_be_tensor(script, statement.target):
+        plain = script.values(statement.value).kinds <= NO_TENSORS or _reads_number(script, statement.value)
+        if not plain and may_be_tensor(script, statement.target):
             if not _is_own_sum(script, statement.target):
                 yield statement.target
     for assigned in script.find(ast.Assign):
@@ -204,6 +212,15 @@ def _changed_in(script: Script) -> Iterator[ast.expr | None]:
             sides = [compared.left, *compared.comparators]
             if all(may_be_tensor(script, each) for each in sides):
                 yield from sides
+
+
+def _reads_number(script: Script, expression: ast.expr) -> bool:
+    """`x.item()` of whatever has such a method: of tensors and arrays, where no class of the project has one."""
+    match expression:
+        case ast.Call(func=ast.Attribute(attr="item"), args=[], keywords=[]):
+            return not _defines(script, frozenset({"item"}))
+        case _:
+            return False
 
 
 def _is_own_sum(script: Script, target: ast.expr) -> bool:
@@ -224,6 +241,20 @@ def _begins_as_number(cls: ClassRef, name: str) -> bool:
         if not isinstance(definition, ast.expr)
     ]
     return not bound and bool(stored) and all(stored_values(each).kinds <= NO_TENSORS for each in stored)
+
+
+def _writing(script: Script) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """Calls that may write what carries a graph into the tensor that is their receiver."""
+    for call in script.find(ast.Call):
+        if isinstance(call.func, ast.Attribute) and _writes(script, call.func, given_values(call)):
+            yield call, call.func.value
+
+
+def _batches_given(script: Script, call: ast.Call) -> list[Value]:
+    """The batches whose parts a call is given, if their samples carry no graph and it is given no other tensors."""
+    found = [value for each in given_values(call) for value in script.values(each) if value.kind not in NO_TENSORS]
+    plain = (each.kind is Kind.BATCH and each.how in (None, "view") and has_plain_samples(each) for each in found)
+    return found if all(plain) else []
 
 
 def _writes(script: Script, method: ast.Attribute, given: Iterable[ast.expr]) -> bool:

@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
+from autoaccel.analysis.parsed_options import is_parsed_option
 from autoaccel.analysis.rebound_names import rebound_names
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import Kind, Value, Values
+from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.definitions import Definition, ElementPath
-from autoaccel.dataflow.query import fixpoint, once
+from autoaccel.dataflow.query import fixpoint
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.library_models.graph_operations import ENDING_METHODS
 from autoaccel.library_models.tensor_operations import WHOLE, WITH_INDICES
 from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
 from autoaccel.pytorch.changed_tensors import FACTORIES, LEAVES, assigned, is_changed, is_changed_batch, passed
-from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
-from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.object_references import all_callers
-from autoaccel.pytorch.sample_code import keeps_gradients, reachable
+from autoaccel.pytorch.plain_batches import has_plain_samples
 from autoaccel.pytorch.tensor_kinds import NO_TENSORS, is_tensor, is_tensor_type
 
 
@@ -90,9 +89,13 @@ def _of_operands(script: Script, operands: Iterable[ast.expr]) -> Origin:
                 found = max(found, _of_operands(script, [part]))
             case ast.Slice():
                 found = max(found, _of_operands(script, [x for x in (each.lower, each.upper, each.step) if x]))
-            case _ if not script.values(each).kinds <= NO_TENSORS:
+            case _ if not _is_no_tensor(script, each):
                 found = max(found, origin(script, each))
     return found
+
+
+def _is_no_tensor(script: Script, expression: ast.expr) -> bool:
+    return script.values(expression).kinds <= NO_TENSORS or is_parsed_option(script, expression)
 
 
 # -- names
@@ -156,50 +159,7 @@ def _of_batch(script: Script, expression: ast.expr) -> Origin:
     values = [value for value in script.values(expression) if value.kind is Kind.BATCH]
     if any(is_changed_batch(script, value) for value in values):
         return Origin.UNKNOWN
-    return Origin.SHARED if values and all(_has_plain_samples(value) for value in values) else Origin.UNKNOWN
-
-
-def _has_plain_samples(batch: Value) -> bool:
-    file = batch.script
-    if file is None:
-        return False
-    loaders = [file.values(loop.loader) for loop in loader_loops(file) if loop.node is batch.node]
-    if not loaders and isinstance(batch.node, ast.Call):
-        parts: list[ast.expr] = [*file.within(batch.node, ast.Name), *file.within(batch.node, ast.Call)]
-        loaders = [each for part in parts for each in _loaders(file.values(part))]
-    if not loaders or any(each.kind is not Kind.LOADER for each in loaders):
-        return False
-    created = [(each.script, each.node) for values in loaders for each in values]
-    made = [(other, call) for other, call in created if other is not None and isinstance(call, ast.Call)]
-    calls = [(other, each) for other, call in made for each in loader_calls(other) if each.call is call]
-    return len(calls) == len(made) and not any(_has_graph(other, each) for other, each in calls)
-
-
-def _loaders(values: Values) -> Iterator[Values]:
-    """The loaders that an expression may be, or that an iterator goes over: `next(iter(loader))`, `next(batches)`."""
-    if values.kind is Kind.LOADER:
-        yield values
-    elif values.kind is Kind.ITERATOR:
-        for value in values:
-            yield from (each for _, each in value.items)
-
-
-def _has_graph(script: Script, loader: LoaderCall) -> bool:
-    """Whether the batches of a loader may have a graph, or it is not known what they are made from."""
-    parts = [loader.settings[name] for name in ("dataset", "collate_fn") if name in loader.settings]
-    known = loader.problem is None and "dataset" in loader.settings and "collate_fn" not in loader.possible
-    return not known or any(_makes_graph(script, each) for each in parts)
-
-
-@once
-def _makes_graph(script: Script, expression: ast.expr) -> bool:
-    """Whether what makes samples may run a model, or require gradients."""
-    if keeps_gradients(script, expression):
-        return True
-    return any(
-        isinstance(node, ast.Name | ast.Attribute | ast.Call) and file.kind(node) in (Kind.MODULE, Kind.PARAMETER)
-        for file, node in reachable(script, expression)
-    )
+    return Origin.SHARED if values and all(has_plain_samples(value) for value in values) else Origin.UNKNOWN
 
 
 # -- calls
@@ -248,7 +208,7 @@ def _of_type(script: Script, call: ast.Call) -> Origin:
     match call.args:
         case [ast.Starred()]:
             return Origin.NEW  # sizes
-        case [only] if not script.values(only).kinds <= NO_TENSORS | {Kind.SEQUENCE}:
+        case [only] if not _is_no_tensor(script, only) and script.kind(only) is not Kind.SEQUENCE:
             return max(Origin.SHARED, origin(script, only))
         case _:
             return Origin.NEW

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from autoaccel.analysis.attributes import may_be_stored
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import once, once_all
 from autoaccel.edits import AddImport, Code, InsertAfter
@@ -180,7 +180,9 @@ def _repeatable(script: Script, test: ast.expr, use: ast.AST) -> bool:
             return _bound_once(script, test, use)
         case ast.Attribute(value=value, attr=attribute):
             return (
-                not _is_written(script, attribute) and script.qualname(test) is None and _repeatable(script, value, use)
+                not may_be_stored(script, attribute)
+                and script.qualname(test) is None
+                and _repeatable(script, value, use)
             )
         case ast.Call(func=function, args=[], keywords=[]):
             return script.qualname(function) == "torch.cuda.is_available" and _visible(script, function, use)
@@ -190,17 +192,6 @@ def _repeatable(script: Script, test: ast.expr, use: ast.AST) -> bool:
             return _repeatable(script, operand, use)
         case _:
             return False
-
-
-def _is_written(script: Script, attribute: str) -> bool:
-    """Whether the project may store an attribute of this name, `args.cuda = False`, or not all of it is seen."""
-    try:
-        files = script.project.related(script)
-    except Incomplete:
-        return True
-    names = (each.args[1] for file in files for each in file.syntax_index.calls_named("setattr") if len(each.args) > 1)
-    named = any(not isinstance(each, ast.Constant) or each.value == attribute for each in names)
-    return named or any(file.syntax_index.stored(attribute) for file in files)
 
 
 def _bound_once(script: Script, name: ast.Name, use: ast.AST) -> bool:

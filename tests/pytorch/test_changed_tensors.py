@@ -27,6 +27,7 @@ METER = (
     "class Meter:\n    def __init__(self, start):\n        self.total = {start}\n"
     "    def add(self, value):\n        self.total += value\n"
 )
+OVER = "for (b,) in DataLoader(TensorDataset(x)):\n    "
 CHANGES = {
     "a leaf": "y.requires_grad_()",
     "a leaf by its attribute": "y.requires_grad = True",
@@ -48,6 +49,12 @@ CHANGES = {
     "written to by a method of a type": "torch.FloatTensor(y).mul_(weight)",
     "written to by an operator": "y *= weight",
     "a view that is written to": "y.view(2, 1).mul_(weight)",
+    "a batch that is a leaf is written to it": OVER + "b.requires_grad_()\n    y.copy_(b)",
+    "a batch of parameters is written to it": "for (b,) in DataLoader(TensorDataset(weight)):\n    y.copy_(b)",
+    "a batch and a parameter are written to it": OVER + "y.addcmul_(b, weight)",
+    "what is computed of a batch is written to it": OVER + "y.copy_(options.scale * b)",
+    "a batch that was written to is written to it": OVER + "b.mul_(weight)\n    y.copy_(b)",
+    "added to by item of the project": "class A:\n    def item(self): return weight\ny += options.a.item()",
     "compared": "print(y is z)",
     "its hook": "y.register_hook(print)",
     "added to as an attribute": METER.format(start="start") + "Meter(y).add(weight)",
@@ -78,6 +85,8 @@ HARMLESS = {
     "nothing": "print(y is None)",
     "a loss": "loss = 0\nloss += nn.functional.mse_loss(net(y), y)",
     "read": "print(y.requires_grad, y.data, y.shape)",
+    "a batch": OVER + "y.copy_(b)",
+    "a sum of numbers in something": "options.total += options.loss.item()",
     "a sum in an attribute": METER.format(start=0) + "Meter(0).add(weight)\nMeter(0).add(options.loss)",
     "an entry of something": "for group in options.groups:\n    group['rate'] = options.rate",
     "a copy of an array": "def flip(a):\n    a = a.copy()\n    a[0] = options.first\n    return a",

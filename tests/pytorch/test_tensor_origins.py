@@ -84,6 +84,7 @@ def last_origin(text: str) -> Origin:
     return origin(script, statement.value)
 
 
+OPTION = "p.add_argument('--n', {})\no = p.parse_args()\n"
 NAMES = {
     "one of two": ("if cuda:\n    y = x\nelse:\n    y = net(x)\ny", Origin.UNKNOWN),
     "moved": ("y = x\nif cuda:\n    y = y.cuda()\ny", Origin.SHARED),
@@ -99,6 +100,12 @@ NAMES = {
     "given by default": ("def f(t=x):\n    return t.cuda()\nf()", Origin.SHARED),
     "decorated": ("@cached\ndef f():\n    return torch.ones(2)\nf()", Origin.UNKNOWN),
     "yielded": ("def f():\n    yield weight\n    return x\nf()", Origin.UNKNOWN),
+    "of an option": (OPTION.format("type=int") + "torch.FloatTensor(o.n).fill_(1.0)", Origin.NEW),
+    "of an option of any type": (OPTION.format("type=f") + "torch.FloatTensor(o.n)", Origin.UNKNOWN),
+    "of an option of any default": (OPTION.format("default=weight") + "torch.FloatTensor(o.n)", Origin.UNKNOWN),
+    "of an option that is stored": (OPTION.format("type=int") + "o.n = weight\ntorch.FloatTensor(o.n)", Origin.UNKNOWN),
+    "of another option": (OPTION.format("type=int") + "torch.FloatTensor(o.m)", Origin.UNKNOWN),
+    "of an option of something": (OPTION.format("type=int") + "torch.FloatTensor(other.n)", Origin.UNKNOWN),
     "added to": ("y = torch.zeros(2)\ny += 1\ny", Origin.UNKNOWN),
     "changed itself": ("y = x\ny.requires_grad_()\ny", Origin.UNKNOWN),
     "sorted": ("y, z = x.sort(0)\ny", Origin.SHARED),

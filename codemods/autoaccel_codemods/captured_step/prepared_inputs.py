@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from autoaccel.analysis.parsed_options import is_parsed
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.definitions import Definition
@@ -164,7 +165,7 @@ class _Inputs:
                 known = self.script.definitions(root)
                 return (
                     bool(known)
-                    and all(map(_is_parsed, known))
+                    and all(map(is_parsed, known))
                     and not self.script.syntax_index.stored(name)
                     and not any(self._hands_out(owner, each) for each in self.passed)
                 )
@@ -176,17 +177,6 @@ class _Inputs:
         names = (part for part in self.script.within(statement, ast.Name) if part.id == owner)
         parents = map(self.script.parent, names)
         return any(not isinstance(each, ast.Attribute) or self.script.call_of(each) is not None for each in parents)
-
-
-def _is_parsed(definition: Definition) -> bool:
-    """`opt = parser.parse_args()`, `opt, rest = parser.parse_known_args()`"""
-    match definition.value:
-        case ast.Call(func=ast.Attribute(attr="parse_args")):
-            return not definition.path
-        case ast.Call(func=ast.Attribute(attr="parse_known_args")):
-            return definition.path == (0,)
-        case _:
-            return False
 
 
 def _is_harmless(keyword: ast.keyword) -> bool:
