@@ -16,6 +16,7 @@ From the outside in:
     name_lookups         functions that are reached by names which the program computes
     keyword_arguments    keys and values behind `**kwargs`
     imported_names       dotted names that a file imports
+    statement_comments   the comments above and behind a statement
     parsed_options       what the command line says
     unit_tests           places that belong to tests and benchmarks
     callables            what an expression that is called stands for

@@ -50,6 +50,7 @@ from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.attention import written_out
 from autoaccel_codemods.attention.causal_masks import is_causal, is_lower_triangle, unread_buffer
 from autoaccel_codemods.attention.scales import is_number, is_usual_scale
+from autoaccel_codemods.attention.stale_comments import stale_comments
 from autoaccel_codemods.attention.written_out import Attention
 
 if TYPE_CHECKING:
@@ -82,10 +83,11 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     """Attention becomes one call, or is left alone for the first reason that is found.
 
     Here:
-        written_out   where it is written out, back from the product of weights and values
-        dimensions    how many axes its operands have, and which of the key are swapped
-        scales        whether its scores are scaled by a number, and by which
-        causal_masks  whether its mask is a lower triangle
+        written_out     where it is written out, back from the product of weights and values
+        dimensions      how many axes its operands have, and which of the key are swapped
+        scales          whether its scores are scaled by a number, and by which
+        causal_masks    whether its mask is a lower triangle
+        stale_comments  which comments say what is no longer so
     """
     for attention in written_out.attentions(script):
         reason = attention.problem or _problem(script, attention)
@@ -136,6 +138,7 @@ def _edits(script: Script, attention: Attention) -> Iterator[Edit]:
     yield from imports
     yield Replace(attention.result, Code(f"{function}({', '.join(['{0}, {1}, {2}', *arguments])})", tuple(holes)))
     yield from (RemoveStatement(each) for each in attention.before)
+    yield from stale_comments(script, attention)
     if causal and (registered := unread_buffer(script, attention)) is not None:
         yield from _kept(script, registered)
 

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from autoaccel.analysis import Script
+from autoaccel.analysis.statement_comments import comment_above
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.syntax_index import is_constant, split_lines
+from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import Code, Comment, Edit, Replace
 from autoaccel.pytorch.evaluation_passes import evaluations
 from autoaccel.pytorch.gradients import called_in_grad_mode, in_grad_mode
@@ -163,7 +164,7 @@ def _is_own(script: Script, statement: ast.stmt, names: list[ast.expr]) -> bool:
 
 def own_comments(script: Script, statement: ast.stmt) -> Iterator[Comment]:
     """The comment right above a statement that speaks of `Variable`: it says what is no longer done."""
-    comment = _comment_above(script, statement)
+    comment = comment_above(script, statement)
     if comment is not None and "Variable" in comment.text:
         yield comment
 
@@ -177,21 +178,9 @@ def stale_comments(
     for use in edits_of:
         statement = script.statement(use)
         for below in (statement, *(each for each in script.ancestors(statement) if isinstance(each, ast.If))):
-            comment = None if below in met else _comment_above(script, below)
+            comment = None if below in met else comment_above(script, below)
             met.add(below)
             if comment is not None and _WRAPPING.search(comment.text):
                 if not any(isinstance(made, str) for other, made in edits_of.items() if script.inside(other, below)):
                     found.setdefault(use, []).append(comment)
     return found
-
-
-def _comment_above(script: Script, statement: ast.stmt) -> Comment | None:
-    """The one line of comment right above a statement."""
-    lines = split_lines(script.text)
-    number = statement.lineno - 1
-    line = lines[number - 1] if number else ""
-    above = lines[number - 2] if number > 1 else ""
-    if not line.lstrip().startswith("#") or above.lstrip().startswith("#"):
-        return None
-    column = len(line) - len(line.lstrip())
-    return Comment(line[column:].rstrip(), number, column, line)
