@@ -26,6 +26,9 @@ _SCORES = re.compile(rf"{_BATCH}(?P<column>[A-Za-z])(?P=inner)->(?P=batch)(?P=ro
 _VALUES = re.compile(rf"{_BATCH}(?P=inner)(?P<column>[A-Za-z])->(?P=batch)(?P=row)(?P=column)")
 """The `einsum` of weights and values, `bhij,bhjd->bhid`."""
 
+_USED_ELSEWHERE = "its weights or scores are used elsewhere"
+_CONDITIONAL = "parts of it are computed under another condition"
+
 
 @dataclass(slots=True, eq=False)
 class Attention:
@@ -86,7 +89,8 @@ def _follow(script: Script, found: Attention, weights: ast.expr) -> bool:
         node = _resolved(script, found, node.args[0])
     scores = _softmaxed(script, node)
     if scores is None:
-        return False
+        found.problem = _kept(script, node)
+        return found.problem is not None
     node = _resolved(script, found, scores)
     while (inner := _without_step(script, found, node)) is not None:
         node = _resolved(script, found, inner)
@@ -125,12 +129,34 @@ def _resolved(script: Script, found: Attention, expression: ast.expr) -> ast.exp
         if not isinstance(statement.targets[0], ast.Name):
             break
         if set(script.uses(definitions[0])) != set(uses):
-            found.problem = "its weights or scores are used elsewhere"
+            found.problem = _USED_ELSEWHERE
         elif script.block(statement) is not script.block(found.statement):
-            found.problem = "parts of it are computed under another condition"
+            found.problem = _CONDITIONAL
         found.before.append(statement)
         expression, uses = value, [value]
     return expression
+
+
+def _kept(script: Script, weights: ast.expr) -> str | None:
+    """Why weights cannot be followed that are bound under a condition, or kept in an attribute; None where nothing
+    shows that they are weights."""
+    function = script.function(weights)
+    if isinstance(weights, ast.Name):
+        definitions = script.definitions(weights)
+        made = [each.value for each in definitions if each.how == "assign" and not each.path]
+        uses = {use for each in definitions for use in script.uses(each)} - {weights}
+        is_kept = any(not any(value and script.inside(use, value) for value in made) for use in uses)
+    elif isinstance(weights, ast.Attribute) and function is not None:
+        text = script.source(weights)
+        bound = [each for each in script.in_scope(function, ast.Assign) if script.source(each.targets[0]) == text]
+        made, is_kept = [each.value for each in bound], True
+    else:
+        return None
+    named = (bound.value for value in made if isinstance(value, ast.Name) for bound in script.definitions(value))
+    softmaxed = [_softmaxed(script, value) for value in (*made, *named) if value is not None]
+    if not any(scores is not None and _leads_to_product(script, scores) for scores in softmaxed):
+        return None
+    return _USED_ELSEWHERE if is_kept else _CONDITIONAL
 
 
 def _masked_if(script: Script, found: Attention, definitions: list[Definition], use: ast.Name) -> ast.Name | None:
