@@ -25,8 +25,11 @@ from autoaccel.rewriting.black_style import Formatter, Line, tokens_of
 from autoaccel.rewriting.places import Places, newline_of, raw_lines
 
 _IN_SUBSCRIPT = re.compile(r"[\w)\]]\[$")  # a line that ends with the bracket of one: too long reads better
+_BACKSLASH = re.compile(r"[ \t]*\\\n[ \t]*")
+_WITH = ("with ", "async ")  # older Pythons have no brackets around what is entered
 _FIRST_WORD = re.compile(r"\s*\W*\w*")
 _SEVERAL = 3
+_FAR = 1000
 _WIDTHS = (88, 79, 80, 100, 120)
 
 
@@ -59,7 +62,7 @@ def laid_out(before: Places, after: str) -> str:
         ]
     lines = raw_lines(after)
     for each in sorted(changed, key=lambda statement: statement.first, reverse=True):
-        made = _laid_out(each, formatter or Formatter(before.widest))
+        made = _laid_out(each, formatter or Formatter(before.widest), joined=formatter is None)
         if made is not None and (formatter or not any(map(_IN_SUBSCRIPT.search, made))):
             end = lines[each.last - 1][len(places.lines[each.last - 1]) :]
             lines[each.first - 1 : each.last] = [newline_of(after).join(made) + end]
@@ -71,25 +74,26 @@ def laid_out(before: Places, after: str) -> str:
 
 
 def _aligned(before: Places, after: Places, changed: Sequence[_Statement]) -> str:
-    """The text with lines that were aligned with the bracket around them below it again, wherever it is now."""
+    """The text with lines that were aligned with the bracket around them, or beside it by a column, so again, wherever
+    it is now."""
     broken = [each for each in changed if each.first < each.last]
     if not broken or "\t" in after.text:
         return after.text
-    was_aligned: dict[str, bool] = {}
+    offsets: dict[str, set[int]] = {}  # of the lines that begin so, from where the bracket is
     for each in _statements(before):
         if each.first < each.last:
             own = each.text.split("\n")
             for text, column in zip(own[1:], _columns(own)[1:], strict=True):
-                beginning = _beginning(text)
-                here = len(text) - len(text.lstrip()) == column
-                was_aligned[beginning] = was_aligned.get(beginning, True) and here
+                offset = _FAR if column is None else len(text) - len(text.lstrip()) - column
+                offsets.setdefault(_beginning(text), set()).add(offset)
     lines = raw_lines(after.text)
     for each in broken:
         own = each.text.split("\n")
         for index in range(1, len(own)):
             column = _columns(own)[index]
-            if column is not None and was_aligned.get(_beginning(own[index]), False):
-                own[index] = " " * column + own[index].lstrip()
+            found = offsets.get(_beginning(own[index]), set())
+            if column is not None and len(found) == 1 and abs(offset := min(found)) <= 1:
+                own[index] = " " * (column + offset) + own[index].lstrip()
                 end = lines[each.first - 1 + index][len(after.lines[each.first - 1 + index]) :]
                 lines[each.first - 1 + index] = own[index] + end
     return "".join(lines)
@@ -102,10 +106,10 @@ def _beginning(line: str) -> str:
 
 
 def _columns(lines: Sequence[str]) -> list[int | None]:
-    """The column behind the bracket that is open where each line of a statement begins; None where there is none, or
-    within a text."""
+    """The column behind the bracket that is open where each line of a statement begins; None where there is none, where
+    it ends its line, or within a text."""
     found: list[int | None] = [None] * len(lines)
-    opened: list[int] = []
+    opened: list[int | None] = []
     above = 1
     try:
         for token in tokenize.generate_tokens(io.StringIO("\n".join(lines) + "\n").readline):
@@ -113,6 +117,8 @@ def _columns(lines: Sequence[str]) -> list[int | None]:
             for number in range(above + 1, min(first, len(lines)) + 1):
                 found[number - 1] = opened[-1] if opened else None
             above = max(first, last if token.type == tokenize.STRING else first)
+            if opened and token.type == tokenize.NL and lines[first - 1][: token.start[1]].endswith(("(", "[", "{")):
+                opened[-1] = None
             if token.type == tokenize.OP and token.string in "([{":
                 opened.append(token.end[1])
             elif token.type == tokenize.OP and token.string in ")]}" and opened:
@@ -128,8 +134,10 @@ def _usual_width(places: Places) -> int:
 
 
 def _width(statement: str) -> int:
-    """The width of its first line; 0 where there may be a comment, which need not be kept within bounds."""
-    return 0 if "#" in statement else len(statement.partition("\n")[0])
+    """The width of its first line, of all that backslashes end; 0 where there may be a comment, which need not be kept
+    within bounds."""
+    *ended, last = statement.split("\\\n")
+    return 0 if "#" in statement else max(map(len, [*ended, last.partition("\n")[0]]))
 
 
 def _is_hugging(line: str) -> bool:
@@ -229,9 +237,11 @@ def _is_code(statement: ast.stmt) -> bool:
     return not _is_import(statement)
 
 
-def _laid_out(statement: _Statement, formatter: Formatter) -> list[str] | None:
-    """The lines that a statement should have; None where they are right, or not to be touched."""
-    parsed = tokens_of(statement.text)
+def _laid_out(statement: _Statement, formatter: Formatter, *, joined: bool) -> list[str] | None:
+    """The lines that a statement should have, those that backslashes end `joined`; None where they are right, or not to
+    be touched."""
+    text = statement.text
+    parsed = tokens_of(_BACKSLASH.sub(" ", text) if joined and not text.lstrip().startswith(_WITH) else text)
     if parsed is None:
         return None
     made = formatter.broken(parsed[0], len(statement.text) - len(statement.text.lstrip()), parsed[1])

@@ -271,6 +271,21 @@ ALIGNED = {
         "opt = accel.optimizer(Adam(net.parameters(),\n    lr=0.1))\n",
         "opt = accel.optimizer(Adam(net.parameters(),\n    lr=0.1))\n",
     ),
+    "a column beside it": (
+        "opt = Adam(net.parameters(),\n            lr=0.1)\n",
+        "opt = accel.optimizer(Adam(net.parameters(),\n            lr=0.1))\n",
+        "opt = accel.optimizer(Adam(net.parameters(),\n                            lr=0.1))\n",
+    ),
+    "two columns beside it": (
+        "opt = Adam(net.parameters(),\n             lr=0.1)\n",
+        "opt = accel.optimizer(Adam(net.parameters(),\n             lr=0.1))\n",
+        "opt = accel.optimizer(Adam(net.parameters(),\n             lr=0.1))\n",
+    ),
+    "a column beside a bracket that ends its line": (
+        "if f(\n    a,\n    b):\n    pass\n",
+        "if not f(\n    a,\n    b):\n    pass\n",
+        "if not f(\n    a,\n    b):\n    pass\n",
+    ),
     "within a text": (
         'x = f("""a(\n      b""",\n      c)\n',
         'x = g.f("""a(\n      b""",\n      c)\n',
@@ -283,3 +298,23 @@ ALIGNED = {
 def test_lines_stay_aligned_with_their_bracket(case: str) -> None:
     before, after, expected = ALIGNED[case]
     assert laid_out(places(before), after) == expected
+
+
+def test_lines_that_backslashes_end_get_brackets_where_they_are_too_long() -> None:
+    before = """the_pictures, the_labels = the_pictures.to(device), the_labels.to(device), \\
+                           the_weights.to(device)
+"""
+    after = before.replace("(device)", "(device, non_blocking=True)")
+    wide = f"x = {'1 + ' * 30}1\n"
+    expected = """the_pictures, the_labels = (
+    the_pictures.to(device, non_blocking=True),
+    the_labels.to(device, non_blocking=True),
+    the_weights.to(device, non_blocking=True),
+)
+"""
+    assert laid_out(places(before), after) == expected
+    assert laid_out(places(3 * wide + before), 3 * wide + after) == 3 * wide + after
+    assert laid_out(places(wide + before, LineLayout(88, True)), wide + after) == wide + after
+    header = "with open(the_first_of_the_files) as first, \\\n     open(the_second_of_the_files) as second:\n    pass\n"
+    longer = header.replace("open", "the_module_of_the_files_to_be_read.open")
+    assert laid_out(places(header), longer) == longer
