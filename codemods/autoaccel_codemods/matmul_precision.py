@@ -59,6 +59,18 @@ _DIGITS = re.compile(
     r"|\.double\((?!\)\s*/)|DoubleTensor|inverse\("
     r"|s(?<=\bs)(?:olve|vd)\(|e(?<=\be)igh?\(|pinverse\(|matrix_exp|autograd\.(?:grad|functional)|LBFGS"
 )
+_IN_BRACKETS = r"(?:[^()\n]|\([^()\n]*\))*"
+_COUNTS = re.compile(
+    rf"(?:\.(?:eq|ne|lt|le|gt|ge)\({_IN_BRACKETS}\)"
+    rf"|(?<![\w)\]])\((?!{_IN_BRACKETS}\b(?:if|and|or)\b){_IN_BRACKETS}(?:[=!]=|[<>]=?){_IN_BRACKETS}\))"
+    r"(?:\.sum\(\))?\.double\("
+)
+"""Comparisons that are counted: whole numbers, far below what float32 holds."""
+_OWN_INVERSE = re.compile(r"def inverse\(|(?<!torch)(?<!linalg)\.inverse\((?!\s*\))")
+"""A method of the project, where it has one: that of a tensor takes nothing."""
+_OTHER_NAMES = re.compile(
+    r"import +torch(?:\.linalg)? +as |from +torch(?:\.linalg)? +import [^\n]*(?:inverse|linalg +as)"
+)
 _CONVOLUTIONS = re.compile(r"Conv(?:Transpose)?[123]d|conv(?:_transpose)?[123]d")
 _PRODUCTS = re.compile(
     r"[Ll]inear|LSTM|GRU|RNN|[Tt]ransformer|[Aa]ttention|m(?:atmul|m\(|v\(|odels\b)|einsum|tensordot| @ |cdist|corr"
@@ -105,7 +117,7 @@ def _problem(script: Script) -> str | None:
         return autocast.step_problems.run_by(script, min(script.frameworks))
     if (mention := backend_settings.mention(script, _CHOOSING)) is not None:
         return f"`{mention}`: the script chooses its precision itself"
-    if (mention := backend_settings.mention(script, _DIGITS)) is not None:
+    if (mention := _digits(script)) is not None:
         return f"`{mention}` may need every digit"
     if backend_settings.mention(script, _SEVERAL) is not None:
         return "what is tried has to be the same in all processes"
@@ -113,3 +125,14 @@ def _problem(script: Script) -> str | None:
     if convolves and backend_settings.mention(script, _PRODUCTS) is None:
         return "it has no products but convolutions, for which torch uses TensorFloat-32 as it is"
     return cuda_graphs.REASON if cuda_graphs.captures(script) else None
+
+
+def _digits(script: Script) -> str | None:
+    """What may need every digit."""
+    texts = dict.fromkeys((script.text, *script.project.related_texts(script)))
+    own = any("def inverse(" in text for text in texts) and not any(map(_OTHER_NAMES.search, texts))
+    for text in texts:
+        rest = _COUNTS.sub("", text) if "double" in text else text
+        if (found := _DIGITS.search(_OWN_INVERSE.sub("", rest) if own else rest)) is not None:
+            return found[0].strip(".(")
+    return None

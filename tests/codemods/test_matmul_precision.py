@@ -76,3 +76,27 @@ def test_what_autocast_says_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert all(isinstance(each, Skipped) for each in autocast.RULE.run(script))
     assert [*matmul_precision.RULE.run(script)]
     assert len(asked) == 1
+
+
+INVERSE = "class Scaler:\n    def inverse(self, x): return x * self.std\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("preds.eq(y.view_as(preds)).double().sum()", None),
+        ("correct = (preds.argmax(1) == y).sum().double()", None),
+        ("(loss if a > b else c).double()", "double"),
+        ("torch.where(a > b, x, y).double()", "double"),
+        ("((a > b) * loss).double()", "double"),
+        ("preds.eq(y).double()\nloss.double()", "double"),
+        (INVERSE + "scaler.inverse(preds)", None),
+        (INVERSE + "torch.inverse(x)", "inverse"),
+        (INVERSE + "matrix.inverse()", "inverse"),
+        (INVERSE + "import torch as t\nt.inverse(x)", "inverse"),
+        (INVERSE + "from torch import inverse\ninverse(x)", "inverse"),
+        ("scaler.inverse(preds)", "inverse"),
+    ],
+)
+def test_digits(text: str, found: str | None) -> None:
+    assert matmul_precision._digits(load(text)) == found

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from autoaccel.analysis.script import Script
+from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.library_models.runtime_trials import STEPS_TO_LOWER
 from autoaccel.pytorch.model_size import SMALL, multiplies, parameters_of
@@ -34,9 +35,25 @@ def small(script: Script, forwards: Sequence[ast.Call], code: Iterable[ScriptNod
         if count is None:
             return None
         total += count
-    if not forwards or total > SMALL or multiplies(code):
+    if not forwards or total > SMALL or multiplies(code) or any(_goes_on(script, each) for each in forwards):
         return None
     return skip_reasons.SMALL_MODEL.format(count=f"{total:,}")
+
+
+def _goes_on(script: Script, forward: ast.Call) -> bool:
+    """Whether a model may be given what another one has computed elsewhere, and a caller hands over."""
+    for given in forward.args:
+        bound = script.definitions(given) if isinstance(given, ast.Name) else ()
+        if any(each.how == "param" for each in bound) and any(map(_is_computed, script.values(given))):
+            return True
+    return False
+
+
+def _is_computed(value: Value) -> bool:
+    """Whether a tensor is what a model gives."""
+    if value.kind is not Kind.TENSOR or value.script is None or not isinstance(value.node, ast.Call):
+        return False
+    return value.script.kind(value.node.func) is Kind.MODULE
 
 
 def _steps(script: Script, step: TrainingStep, anchors: Sequence[ast.stmt]) -> int | None:
