@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.abstract_values import ClassRef, Value, Values
 
+_OF_TRAINING = frozenset("zero_grad parameters named_parameters state_dict load_state_dict add_param_group".split())
+_PLACE = re.compile(r"(in line \d+)( of [^`]+?)(?= may be a call of it|, and may be called)")
+_PLAIN = frozenset({Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE})
 _TELLING = frozenset("isinstance issubclass super type print id hash repr str".split())
 
 
@@ -107,13 +111,13 @@ def _callers_among(
         if enters:
             found.append((other, call))
         elif enters is None and not (instance and _is_method_of_library(other, call, files)):
-            missing = missing or f"`{other.source(call.func)}` in {_line(other, call, script)} may be a call of it"
+            missing = missing or f"`{other.source(call.func)}` in {_line(other, call)} may be a call of it"
     for other in files:
         for mention in _handed_on(script, function, other, wanted):
             passed = calls_of_passed(other, mention)
             found += passed or ()
             if passed is None:
-                line = _line(other, mention, script)
+                line = _line(other, mention)
                 missing = missing or f"it is handed on in {line}, and may be called by whoever gets it"
         missing = missing or _looked_up(script, function, other, wanted)
     return Answer(tuple(dict.fromkeys(found)), missing)
@@ -162,7 +166,7 @@ def _is_made_by(value: Value, cls: ast.ClassDef) -> bool:
 def _looked_up(script: Script, function: ast.AST, other: Script, names: tuple[str, ...]) -> str | None:
     """Where a function may be reached by a name that is computed."""
     part = next(name_lookups.lookups(other, script, function, names), None)
-    return None if part is None else f"`{other.source(part)}` in {_line(other, part, script)} may be a call of it"
+    return None if part is None else f"`{other.source(part)}` in {_line(other, part)} may be a call of it"
 
 
 def _candidate_calls(other: Script, wanted: tuple[str, ...], *, instance: bool) -> Iterator[ast.Call]:
@@ -242,24 +246,45 @@ def _makes_own(ref: ClassRef) -> Iterator[ast.Call]:
 def _is_method_of_library(script: Script, call: ast.Call, files: Iterable[Script]) -> bool:
     """Whether a call of something unknown can be that of no object of the project, for none of these files gives one
     such a name: a tensor's method, `x.size(0)`, or one of what a library has made, `plt.figure().add_subplot()`."""
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else None
-    if name is None or not (name in METHODS or _is_foreign(script, call.func)):
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    in_place = name.endswith("_") and not name.startswith("_")
+    if not name or not (name in METHODS or name in _OF_TRAINING or in_place or _is_foreign(script, call.func)):
         return False
-    return not any(name in _member_names(each) for each in files)
+    return not any(name in _member_names(each) or _puts_object(each, name) for each in files)
+
+
+@fixpoint(False, True)
+def _puts_object(script: Script, name: str) -> bool:
+    """Whether a file may put an object into another one under a name: as an attribute, or by a call of other than
+    a library's functions. Numbers and texts are none."""
+    for stored in script.syntax_index.stored(name):
+        statement = script.parent(stored)
+        if not isinstance(statement, ast.Assign) or not script.inference.possible(statement.value).kinds <= _PLAIN:
+            return True
+    return any(
+        not script.inference.possible(each.value).kinds <= _PLAIN
+        for each in script.find(ast.keyword)
+        if each.arg == name and not _is_of_library(script, each)
+    )
+
+
+def _is_of_library(script: Script, keyword: ast.keyword) -> bool:
+    """Whether a keyword is an argument of torch's functions, or of a library that holds no models."""
+    call = script.parent(keyword)
+    name = script.qualname(call.func) if isinstance(call, ast.Call) else None
+    if name is None or not isinstance(call, ast.Call) or script.is_project_name(call.func):
+        return False
+    return name.partition(".")[0] in HOLDING_NO_MODELS | {"torch"}
 
 
 @once
 def _member_names(script: Script) -> frozenset[str]:
-    """The names under which a file may put objects into others: attributes that it assigns, names of class bodies,
-    texts, and what it names in calls of other than torch's functions."""
-    names = {each.attr for each in script.find(ast.Attribute) if isinstance(each.ctx, ast.Store)}
+    """The names of class bodies and texts under which a file may put objects into others."""
+    names: set[str] = set()
     for scope, known in script.reaching_definitions.scopes.items():
         if isinstance(scope, ast.ClassDef):
             names.update(name for name, bound in known.definitions.items() if any(each.how != "def" for each in bound))
     names.update(each.value for each in script.find(ast.Constant) if isinstance(each.value, str))
-    for call in script.find(ast.Call):
-        if call.keywords and not (script.qualname(call.func) or "").startswith("torch."):
-            names.update(each.arg for each in call.keywords if each.arg and not isinstance(each.value, ast.Constant))
     return frozenset(names)
 
 
@@ -295,8 +320,14 @@ def _instance_calls(script: Script) -> tuple[ast.Call, ...]:
     return tuple(call for call in script.find(ast.Call) if last_name(call.func) not in never)
 
 
-def _line(other: Script, node: ast.expr, script: Script) -> str:
-    return f"line {node.lineno}" + (f" of {other.path.name}" if other is not script and other.path is not None else "")
+def seen_from(script: Script, reason: str) -> str:
+    """Why there may be more callers, as it is said of a file: without the name of that one."""
+    own = "" if script.path is None else f" of {script.path.name}"
+    return _PLACE.sub(lambda found: found[1] if found[2] == own else found[0], reason)
+
+
+def _line(other: Script, node: ast.expr) -> str:
+    return f"line {node.lineno}" + (f" of {other.path.name}" if other.path is not None else "")
 
 
 def _only_names(script: Script, mention: ast.expr) -> bool:

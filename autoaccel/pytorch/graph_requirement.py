@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from autoaccel.analysis.call_values import returned
 from autoaccel.analysis.callables import called_name, functions_of
 from autoaccel.analysis.classes import instance_kind, methods
-from autoaccel.analysis.script import Script
+from autoaccel.analysis.script import RUNTIME, Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Incomplete
@@ -55,6 +55,7 @@ _RUNNERS = frozenset(
 )
 _OF_NO_MODEL = ENDING_METHODS.union(SHOWING_METHODS, "eval train to cuda cpu state_dict format join append".split())
 _PLAIN_DECORATORS = PLAIN_DECORATORS | {"override"}
+_COMPILING = frozenset(f"{module}.compile" for module in RUNTIME)
 
 
 def needs_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast.Call]) -> str | None:
@@ -167,8 +168,9 @@ def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: Seen
     for function in script.find(ast.FunctionDef):
         if function.name in ("forward", "__call__") and is_module_method(script, function):
             yield from _run_by(script, function, forward, seen)
-            if any(_keeps_by_method(script, each) for each in function.decorator_list):
-                raise Incomplete("a decorator may keep it")
+            for decorator in function.decorator_list:
+                if _keeps_by_method(script, decorator):
+                    raise Incomplete(f"`@{script.source(decorator)}` may keep it")
 
 
 def _keeps_by_method(script: Script, decorator: ast.expr) -> bool:
@@ -223,8 +225,9 @@ def _kept(script: Script, outer: ast.AST, call_stack: CallStack, seen: Seen) -> 
                     yield script, call, False, call_stack
                 continue
             inner = push_call(call_stack, (script, call, function))
-            if any(_may_keep_results(other, each) for each in function.decorator_list):
-                raise Incomplete("a decorator may keep it")
+            for decorator in function.decorator_list:
+                if _may_keep_results(other, decorator):
+                    raise Incomplete(f"`@{other.source(decorator)}` may keep it")
             yield from _all_computed(other, function, inner, seen)
     for part in script.within(outer, ast.Subscript):
         for file, method in implicit_callees(script, part):
@@ -371,7 +374,8 @@ def _may_keep_results(script: Script, decorator: ast.expr) -> bool:
     """Whether a decorator may hand out again what the function has returned before."""
     function = decorator.func if isinstance(decorator, ast.Call) else decorator
     name = last_name(function)
-    if name in _PLAIN_DECORATORS or (script.qualname(function) or "").startswith("torch."):
+    qualified = script.qualname(function) or ""
+    if name in _PLAIN_DECORATORS or qualified.startswith("torch.") or qualified in _COMPILING:
         return False
     made = [value for value in script.values(function) if value.kind is Kind.FUNCTION and value.script is not None]
     return not made or any(

@@ -89,7 +89,10 @@ def property_name(function: Function) -> str | None:
 
 def all_callers(script: Script, function: Function) -> tuple[CallSite, ...]:
     """Every call of a function, of which there must be one, and which nobody else may call."""
-    unknown = Incomplete("its callers are not known")
+    cls = script.parent(function)
+    of_class = f"{cls.name}." if isinstance(cls, ast.ClassDef) else ""
+    name = "a lambda" if isinstance(function, ast.Lambda) else f"`{of_class}{function.name}`"
+    unknown = Incomplete(f"who calls {name} is not known")
     if isinstance(function, ast.Lambda):
         raise unknown
     for decorator in function.decorator_list:
@@ -98,7 +101,6 @@ def all_callers(script: Script, function: Function) -> tuple[CallSite, ...]:
             raise unknown
     found = script.callers(function)
     calls = {call: other for other, call in found}
-    cls = script.parent(function)
     if isinstance(cls, ast.ClassDef):
         if function.name.startswith("__") and function.name not in ("__init__", "__call__"):
             raise unknown  # operators and loops call it

@@ -244,3 +244,45 @@ def test_functions_that_are_values(use: str, handed_out: bool) -> None:
 def test_registered_functions_are_values() -> None:
     script = load("@registry.register\ndef scaled(sample):\n    return 2 * sample\n")
     assert call_sites.handed_out(script, script.tree.body[0])  # type: ignore[arg-type]
+
+
+NET = """\
+from torch import nn
+class Net(nn.Module):
+    def forward(self, x): ...
+"""
+LOSS = "class Loss:\n    def __init__(self, size):\n        self.size = size\n"
+USE = "def use(query):\n    return query.size(0)\nNet()(1)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (LOSS + "N = 3\nLoss(size=N)\n" + USE, None),
+        (LOSS + "Loss(size=Net())\n" + USE, "`query.size` in line 9 may be a call of it"),
+        (LOSS + "Loss(size=unknown)\n" + USE, "`query.size` in line 9 may be a call of it"),
+        ("import numpy as np\nnp.ones(size=(2, 3))\n" + USE, None),
+        ("make(size=Net())\n" + USE, "may be a call of it"),
+        ("def use(target):\n    target.index_fill_(0, 1, 0.0)\nNet()(1)\n", None),
+        ("def use(o):\n    o.optimizer.zero_grad()\nNet()(1)\n", None),
+        ("def use(o):\n    o.optimizer.zero_grad()\no.zero_grad = Net()\nNet()(1)\n", "`o.optimizer.zero_grad` in"),
+        ("def use(o):\n    o.run()\nNet()(1)\n", "`o.run` in line 5 may be a call of it"),
+    ],
+)
+def test_methods_that_no_model_has_in_its_place(text: str, reason: str | None) -> None:
+    script = load(NET + text)
+    callers = script.callers(next(script.find(ast.FunctionDef)))
+    assert len(callers) == 1
+    assert callers.missing is None if reason is None else reason in (callers.missing or "")
+
+
+def test_a_file_that_another_one_tells_of_is_named(tmp_path: Path) -> None:
+    (tmp_path / "lib.py").write_text("def f(x): ...\nrun = f\n")
+    (tmp_path / "main.py").write_text("import lib\nlib.f(2)\n")
+    files = Project(sorted(tmp_path.glob("*.py")))
+    lib, main = (load((tmp_path / each).read_text(), tmp_path / each, files) for each in ("lib.py", "main.py"))
+    reason = lib.callers(next(lib.find(ast.FunctionDef))).missing or ""
+    assert reason == "it is handed on in line 2 of lib.py, and may be called by whoever gets it"
+    assert call_sites.seen_from(main, reason) == reason
+    assert call_sites.seen_from(lib, reason) == "it is handed on in line 2, and may be called by whoever gets it"
+    assert call_sites.seen_from(load(""), reason) == reason
