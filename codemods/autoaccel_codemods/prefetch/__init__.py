@@ -89,14 +89,16 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         moved = [each for each in batch.transfers.values() if device_of(each.script, each).accelerates]
         if not moved and isinstance(loop, KeptIterator):
             if any(in_memory.works(script, outer) for outer in script.loops(loop.node)):
-                yield RULE.skip(loop.node, _unmoved(script))
+                yield RULE.skip(loop.node, _unmoved(script, loop.node))
             continue
         if not moved and isinstance(loop, LoaderLoop):
             unfit = _unfit(script, loop) or _read_elsewhere(script, loop)
             if unfit is None and in_memory.is_indexed_on_cpu(script, loop):
                 yield _on_cpu(script, loop)
             elif in_memory.works(script, loop.node):
-                yield RULE.skip(loop.node, unfit or (_unmoved(script) if loop.known else _unknown(script, loop.loader)))
+                yield RULE.skip(
+                    loop.node, unfit or (_unmoved(script, loop.node) if loop.known else _unknown(script, loop.loader))
+                )
             elif not loop.known and moves_parts(script, loop.target, loop.node):
                 yield RULE.skip(loop.node, _unknown(script, loop.loader))
             continue
@@ -142,8 +144,12 @@ def _unknown(script: Script, iterable: ast.expr) -> str:
     return f"nothing shows that `{script.source(iterable)}` is a data loader"
 
 
-def _unmoved(script: Script) -> str:
+def _unmoved(script: Script, loop: ast.AST) -> str:
     """Why there is nothing to do ahead for a loop of which no batch is seen to be moved."""
+    for call in script.within(loop, ast.Call):
+        match call:
+            case ast.Call(func=ast.Attribute(attr="copy_"), args=[part, *_]) if script.kind(part) is Kind.BATCH:
+                return f"its batches are copied into a tensor that is kept, by `{script.source(call.func)}`"
     if device_expressions.is_used(script):
         return "nothing shows that its batches are moved to a device"
     return "its batches stay on the CPU, and nothing shows that their samples lie in memory"
