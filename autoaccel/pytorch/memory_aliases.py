@@ -32,6 +32,7 @@ MAYBE_SAME = (
     astype get pop setdefault copy popitem""".split()
     )
 )
+_OF_LISTS = frozenset("torch.as_tensor torch.asarray numpy.asarray numpy.ascontiguousarray numpy.asanyarray".split())
 _SEEDED = frozenset({"random.Random", "numpy.random.RandomState"})  # which keep nothing of their seed
 NEW_MEMORY = frozenset(name for name in METHODS | PRODUCTS | LOSSES if not name.endswith("_")) - {
     "storage", "untyped_storage", *MAYBE_SAME
@@ -43,12 +44,17 @@ def same_memory(value: Value) -> Iterator[ast.expr]:
     match value.node:
         case ast.Subscript(value=owner):
             yield owner
-        case ast.Call(args=[first, *_]) if value.name in _SHARES:
+        case ast.Call(args=[first, *_]) if value.name in _SHARES and not _is_copied(value, first):
             yield first
         case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in VIEWING:
             yield owner
         case ast.For(iter=owner) | ast.comprehension(iter=owner):
             yield owner
+
+
+def _is_copied(value: Value, given: ast.expr) -> bool:
+    """Whether a tensor or array is made of a list or tuple, whose numbers are copied."""
+    return value.name in _OF_LISTS and value.script is not None and value.script.kind(given) is Kind.SEQUENCE
 
 
 def bound_to(file: Script, definitions: Iterable[Definition]) -> Iterator[tuple[Script, ast.expr]]:
