@@ -13,6 +13,7 @@ from autoaccel.edits import AddImport, Code, Tier
 from autoaccel.library_models.tensor_operations import DRAWING, DRAWING_IN_PLACE, FILLING, ROUNDED
 from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel.pytorch.integers import integral
+from autoaccel.pytorch.tensor_kinds import is_tensor
 from autoaccel.pytorch.tensor_type_aliases import tensor_type
 
 _FACTORIES = FILLING | ROUNDED | DRAWING
@@ -112,6 +113,10 @@ def creation(script: Script, expression: ast.expr) -> Creation | None:
                 made.problem = made.problem or problem
                 if drawn:
                     made.tier = max(made.tier, Tier.EQUIVALENT)
+                    if is_of_sizes(script, made.call) and casts:
+                        made.problem = made.problem or "it is cast to another type on the host"
+                elif is_of_sizes(script, made.call):
+                    return None
                 return made
             case ast.Call(func=function, args=[inner, *_]) if (name := script.qualname(function)) is not None:
                 if name == "torch.autograd.Variable":
@@ -198,6 +203,8 @@ def _factory(script: Script, call: ast.Call) -> Creation | None:
     short = name.removeprefix("torch.") if name.count(".") == 1 else ""
     legacy = tensor_type(script, call.func)
     if legacy is not None:
+        if is_of_sizes(script, call):
+            return None if legacy.cuda else Creation(call, "torch.empty", Tier.EXACT)
         literal = len(call.args) == 1 and isinstance(call.args[0], ast.List) and not call.keywords
         return Creation(call, "torch.tensor", Tier.EXACT) if literal and not legacy.cuda else None
     if short in DRAWING:
@@ -212,6 +219,19 @@ def _factory(script: Script, call: ast.Call) -> Creation | None:
     if problem is None and tier is Tier.NUMERICS and _is_integral(script, call):
         problem = "whole numbers are cut off where the device may round differently"
     return Creation(call, name, tier, problem=problem)
+
+
+def is_of_sizes(script: Script, call: ast.Call) -> bool:
+    """`torch.FloatTensor(8, 3)`, `torch.FloatTensor(x.shape)`: of memory whose numbers come later."""
+    if tensor_type(script, call.func) is None or call.keywords or not call.args:
+        return False
+    match call.args:
+        case [
+            ast.Attribute(value=tensor, attr="shape") | ast.Call(func=ast.Attribute(value=tensor, attr="size"), args=[])
+        ]:
+            return is_tensor(script, tensor)
+        case sizes:
+            return all(isinstance(each, ast.Starred) or integral(script, each) for each in sizes)
 
 
 def _is_integral(script: Script, call: ast.Call) -> bool:

@@ -41,7 +41,7 @@ from autoaccel.pytorch.integers import integral
 from autoaccel.pytorch.meta_device import makes_tensors_without_data
 from autoaccel.pytorch.monkeypatching import intercepted, monkeypatched_in_text
 from autoaccel.pytorch.run_once_code import runs_once
-from autoaccel.pytorch.tensor_creation import FOLDING, Creation, creation, is_plain_variable
+from autoaccel.pytorch.tensor_creation import FOLDING, Creation, creation, is_of_sizes, is_plain_variable
 from autoaccel.pytorch.tensor_type_aliases import ChosenType, changes_default, chosen_type, tensor_type
 from autoaccel.pytorch.whole_number_casts import undefined_cast
 from autoaccel.rewriting.rule import Rule
@@ -203,7 +203,7 @@ def _undefined_cast(script: Script, made: Creation, moved: DeviceMove) -> str | 
 
 def _computed(script: Script, made: Creation) -> str | None:
     """A legacy type that is given computed data: they are copied either way, and may be converted differently."""
-    legacy = tensor_type(script, made.call.func) is not None
+    legacy = tensor_type(script, made.call.func) is not None and not is_of_sizes(script, made.call)
     literal = all(_is_literal(each) for each in made.call.args)
     return "its data are computed, and copied either way" if legacy and not literal else None
 
@@ -251,7 +251,7 @@ def _with_arguments(script: Script, made: Creation, arguments: list[tuple[str, C
     """The factory with these keywords; a legacy type becomes a dtype."""
     legacy = tensor_type(script, made.call.func)
     if legacy is not None:
-        function, imports = script.spell("torch.tensor", made.call.func)
+        function, imports = script.spell(made.name, made.call.func)
         dtype, more = script.spell(legacy.dtype, made.call.func)
         yield from (*imports, *more)
         yield Replace(made.call.func, Code(function))
