@@ -48,6 +48,8 @@ def laid_out(before: Places, after: str) -> str:
         if ast.dump(shifted.tree) == ast.dump(tree):
             after, places = aligned, shifted
             changed = [each for each in _statements(places) if each.text not in known]
+    if formatter is not None and not before.layout.formatted:  # its authors need not hold comments to its width
+        changed = [each for each in changed if not _is_wide_by_comment(each.text, formatter.width)]
     if formatter is None:
         crowded = _crowded(tree) if "\t" not in after else set()
         longest = max(before.widest, _usual_width(before)) if "\t" not in after else sys.maxsize
@@ -138,6 +140,12 @@ def _width(statement: str) -> int:
     within bounds."""
     *ended, last = statement.split("\\\n")
     return 0 if "#" in statement else max(map(len, [*ended, last.partition("\n")[0]]))
+
+
+def _is_wide_by_comment(statement: str, width: int) -> bool:
+    """Whether a statement would fit on its line without the comment behind it."""
+    parsed = tokens_of(statement) if "#" in statement and "\n" not in statement else None
+    return parsed is not None and 0 < len(statement.removesuffix(parsed[1]).rstrip()) <= width < len(statement)
 
 
 def _is_hugging(line: str) -> bool:

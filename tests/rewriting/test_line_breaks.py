@@ -162,6 +162,17 @@ def test_as_the_file_is(around: str, layout: LineLayout | None, expected: str) -
     assert laid_out(places(around + BEFORE, layout), around + BEFORE) == around + BEFORE
 
 
+def test_lines_that_a_comment_makes_too_long_stay() -> None:
+    before = f"loss = loss / steps  # {'why ' * 15}it is\n"
+    after = f"if x:\n    {before}"
+    broken = f"if x:\n    loss = (\n        loss / steps\n    )  # {'why ' * 15}it is\n"
+    assert laid_out(places(FORMATTED + before), FORMATTED + after) == FORMATTED + after
+    assert laid_out(places(before, LineLayout(88, True)), after) == broken  # the project has it formatted
+    long = WRAPPED.replace("\n", "  # wrapped\n")
+    kept = BROKEN.rstrip() + "  # wrapped\n"
+    assert laid_out(places(FORMATTED + BEFORE), FORMATTED + long) == FORMATTED + kept
+
+
 def test_what_no_edit_has_changed_stays() -> None:
     odd = "x = f(a, b, an_argument_that_is_too_long, another_argument_that_is_too_long, and_a_third_one_as_well)\n"
     assert laid_out(places(odd + BEFORE, LineLayout(88, True)), odd + WRAPPED) == odd + BROKEN
