@@ -229,9 +229,9 @@ def of_parameter(script: Script, function: ast.AST) -> tuple[str, ast.expr, ast.
     if not isinstance(function, ast.FunctionDef) or not script.syntax_index.calls_named("getattr"):
         return None
     returns = script.in_scope(function, ast.Return)
-    result = _behind(script, returns[0].value) if len(returns) == 1 else None
+    result = behind(script, returns[0].value) if len(returns) == 1 else None
     call = result if isinstance(result, ast.Call) and lookup(result) is None else None
-    found = None if result is None else lookup(result if call is None else _behind(script, call.func) or call.func)
+    found = None if result is None else lookup(result if call is None else behind(script, call.func) or call.func)
     if found is None or not isinstance(found[0], ast.Name):
         return None
     (bound, *others) = script.definitions(found[0]) or (None,)
@@ -240,7 +240,7 @@ def of_parameter(script: Script, function: ast.AST) -> tuple[str, ast.expr, ast.
     return bound.name, found[1], call
 
 
-def _behind(script: Script, expression: ast.expr | None) -> ast.expr | None:
+def behind(script: Script, expression: ast.expr | None) -> ast.expr | None:
     """What a name is bound to, where that is one expression."""
     if not isinstance(expression, ast.Name):
         return expression
@@ -279,7 +279,7 @@ def _is_from_lookup(value: Value) -> bool:
     call, file = value.node, value.script
     if not isinstance(call, ast.Call) or file is None:
         return False
-    return lookup(_behind(file, call.func) or call.func) is not None
+    return lookup(behind(file, call.func) or call.func) is not None
 
 
 def _surely_follows(script: Script, binding: ast.AST, use: ast.expr) -> bool:

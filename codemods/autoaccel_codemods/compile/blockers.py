@@ -7,8 +7,10 @@ from collections.abc import Collection, Iterator
 
 from autoaccel.analysis import name_lookups
 from autoaccel.analysis.classes import lineage
+from autoaccel.analysis.computed_members import behind, lookup
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind
+from autoaccel.dataflow.call_arguments import given_values, unpacks
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.graph_operations import FORWARD_HOOKS, GRADIENT_HOOKS
@@ -117,14 +119,25 @@ def with_makers(script: Script, node: ast.AST) -> list[ScriptNode]:
 
 def _class_reason(script: Script, cls: ast.ClassDef) -> str | None:
     for call in script.syntax_index.by_depth(script.within(cls, ast.Call)):
-        if (reason := _layer_reason(script.qualname(call.func))) is not None:
-            return reason
+        for name in (script.qualname(call.func), *(value.name for value in script.values(call.func))):
+            if (reason := _layer_reason(name)) is not None:
+                return reason
+        if _may_be_recurrent(script, call):
+            return f"`{script.source(call.func)}` may be a recurrent layer, which is fused already"
     for method in cls.body:
         if isinstance(method, ast.FunctionDef) and method.name != "__init__":
             reason = _forward_reason(script, method)
             if reason is not None and (method.name == "forward" or _called_by_forward(cls, method.name)):
                 return reason
     return None
+
+
+def _may_be_recurrent(script: Script, call: ast.Call) -> bool:
+    """Whether a layer is made by a name that is not seen, with as many arguments as recurrent ones need at least."""
+    found = lookup(behind(script, call.func) or call.func)
+    if found is None or script.qualname(found[0]) != "torch.nn" or Kind.UNKNOWN not in script.values(call.func).kinds:
+        return False
+    return unpacks(call) or len(given_values(call)) > 1
 
 
 def _called_by_forward(cls: ast.ClassDef, name: str) -> bool:
