@@ -14,7 +14,7 @@ from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import once_all
-from autoaccel.dataflow.syntax_index import last_name, split_lines
+from autoaccel.dataflow.syntax_index import breadth_first, last_name, split_lines
 from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore
 from autoaccel.pytorch.evaluation_only import evaluation_forwards
 from autoaccel.pytorch.forwards import runs_model
@@ -134,7 +134,33 @@ def _trained(script: Script, origins: list[tuple[ast.Assign | ast.AnnAssign, ast
     ready, wrapped, problem = _set_up(script, anchor, script.source(target))
     if problem is None and script.loops(made):
         problem = "a new model is made in every turn of a loop"
+    if problem is None and (anew := _replaced(script, anchor, target)) is not None:
+        problem = f"line {anew.lineno} makes another object out of it before it trains"
     return TrainedModel(made, target, ready, wrapped, values, problem)
+
+
+def _replaced(script: Script, anchor: ast.stmt, target: ast.expr) -> ast.Assign | None:
+    """The statement by which a name stands for something else than the model, made out of its parts, before any
+    training: `model = model[:5]`."""
+    block = script.block(anchor)
+    for statement in block[block.index(anchor) + 1 :]:
+        for assign in script.in_scope(statement, ast.Assign):
+            bound = any(script.source(each) == script.source(target) for each in _targets(assign))
+            if bound and _takes_parts(script, assign.value, target):
+                return assign
+        if calls_training(script, statement) or any(True for _ in backward_calls(script, statement)):
+            return None
+    return None
+
+
+def _takes_parts(script: Script, value: ast.expr, model: ast.expr) -> bool:
+    """Whether a value is made of a model's parts, and not the model: `model[:5]`, `Net(model.features)`."""
+    returns_itself = value.func if isinstance(value, ast.Call) else None  # as `model.to(device)` does
+    parts = [part for part in breadth_first(value) if isinstance(part, ast.Subscript | ast.Attribute)]
+    if not any(part is not returns_itself and script.source(part.value) == script.source(model) for part in parts):
+        return False
+    made = {each.node for each in script.values(model) if each.kind is Kind.MODULE}
+    return not made & {each.node for each in script.values(value)}
 
 
 def _is_abstract(model: Value) -> bool:
