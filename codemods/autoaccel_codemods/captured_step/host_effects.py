@@ -16,6 +16,7 @@ from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.python_names import BUILTINS, CONTAINER_CHANGES, CONTAINERS
 from autoaccel.library_models.tensor_operations import METHODS
+from autoaccel.pytorch import host_reads
 from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
 from autoaccel.pytorch.introspection import attributes_listed
 from autoaccel.pytorch.monkeypatching import intercepted, patches
@@ -103,7 +104,11 @@ def code_line(code: ast.AST) -> int:
 
 def _said(script: Script, part: ast.AST, *, own: Sequence[ast.stmt]) -> str | None:
     """What a piece of code does on the host, or None. `own` are the statements of the step, if it is a part of them."""
+    if (asked := host_reads.read_by(script, part)) is not None:
+        return f"asks for the value of `{script.source(asked)}`"
     match part:
+        case ast.Subscript(ctx=ast.Load()) if host_reads.masks(script, part):
+            return f"picks elements by a mask, `{script.source(part)}`, so its shapes depend on values"
         case ast.Global() | ast.Nonlocal():
             return "changes a variable of others"
         case ast.Yield() | ast.YieldFrom() | ast.Await():

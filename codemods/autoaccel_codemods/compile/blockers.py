@@ -14,6 +14,7 @@ from autoaccel.dataflow.call_arguments import given_values, unpacks
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.graph_operations import FORWARD_HOOKS, GRADIENT_HOOKS
+from autoaccel.pytorch import host_reads
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.compile.small_modules import is_function, is_small
 from autoaccel_codemods.compile.trained_models import TrainedModel
@@ -33,6 +34,7 @@ _WHOLE_FILE = {
 _DETECTION = "torchvision.models.detection."
 _RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
 _CACHES = frozenset({"functools.cache", "functools.lru_cache"})
+_BESIDE = frozenset({"zip", "enumerate", "reversed"})
 _BREAKS = {
     "item": "its forward pass reads values on the host",
     "tolist": "its forward pass reads values on the host",
@@ -159,7 +161,11 @@ def _forward_reason(script: Script, method: ast.FunctionDef, nested: bool = True
                     reason = _forward_reason(other, function, nested=False)
                     if reason is not None:
                         return reason
+        if host_reads.read_by(script, part) is not None:
+            return _BREAKS["item"]
         match part:
+            case ast.Subscript(ctx=ast.Load()) if host_reads.masks(script, part):
+                return "its forward pass picks elements by a mask, so its shapes depend on values"
             case ast.Call(func=ast.Attribute(attr=name)) if name in _BREAKS and script.qualname(part.func) is None:
                 return _BREAKS[name]
             case ast.Call(func=ast.Name(id="print")):
@@ -223,7 +229,7 @@ def _is_cached(script: Script, function: ast.expr) -> bool:
 
 
 def _over_data(script: Script, iterable: ast.expr) -> bool:
-    """`range(x.size(1))`, `range(len(x))` of a tensor, or a tensor itself."""
+    """`range(x.size(1))`, `range(len(x))` of a tensor, or a tensor itself, also among others: `zip(x, y)`."""
     if isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.func.id == "range":
         for part in breadth_first(iterable):
             if isinstance(part, ast.Attribute) and part.attr in ("size", "shape"):
@@ -233,6 +239,8 @@ def _over_data(script: Script, iterable: ast.expr) -> bool:
             if isinstance(part, ast.Name) and any(_from_shape(each.value) for each in script.definitions(part)):
                 return True
         return False
+    if isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.func.id in _BESIDE:
+        return any(_over_data(script, each) for each in iterable.args)
     return script.kind(iterable) in (Kind.TENSOR, Kind.BATCH)
 
 
