@@ -13,6 +13,7 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import is_constant
+from autoaccel.pytorch import host_reads
 from autoaccel.pytorch.batches import device_of
 from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.loader_loops import transfers
@@ -90,6 +91,10 @@ def _wait(script: Script, found: Sum, gone: set[ast.Call]) -> str | None:
         for name in names:
             if _is_each_time(script, name, loop):
                 return f"`{found.name}` is read in every iteration, in line {name.lineno}"
+        for node in script.syntax_index.within_any(loop, host_reads.READING):
+            asked = host_reads.read_by(script, node)
+            if asked is not None and _is_each_time(script, asked, loop):
+                return f"the loop waits for the device in line {asked.lineno} all the same"
         for call in script.within(loop, ast.Call):
             if call in gone or not _is_each_time(script, call, loop):
                 continue
@@ -147,12 +152,25 @@ def _is_each_time(script: Script, node: ast.AST, loop: ast.AST) -> bool:
                 pass
             case ast.If(test=test) | ast.IfExp(test=test) if child is not test:
                 return False
-            case ast.BoolOp(values=[first, *_]) if child is not first:
+            case ast.BoolOp(values=[first, *_]) if child is not first and not _is_unset_at_first(script, ancestor):
                 return False
             case ast.ExceptHandler() | ast.match_case() | ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 return False
         child = ancestor
     return False
+
+
+def _is_unset_at_first(script: Script, tests: ast.BoolOp) -> bool:
+    """`best is None or …` of a condition that sets it: from the second iteration on the rest is asked as well."""
+    match tests, script.parent(tests):
+        case (
+            ast.BoolOp(op=ast.Or(), values=[ast.Compare(left=ast.Name(id=name), ops=[ast.Is()]), _]),
+            ast.If(test=test, body=body),
+        ) if test is tests:
+            stored = (part for each in body for part in ast.walk(each) if isinstance(part, ast.Name))
+            return any(each.id == name and isinstance(each.ctx, ast.Store) for each in stored)
+        case _:
+            return False
 
 
 def _asks_for_tensor(script: Script, test: ast.expr) -> bool:
