@@ -80,6 +80,14 @@ def among(text: str) -> str | None:
         ("a = Net()\nb = Other()\ny = b(x)\ny = a(y) if y else y\ny.sum().backward(create_graph=True)", None),
         ("x = torch.ones(3, 2)\na = Net()\nb = Other()\ny = b(x)\na(x)\ny.sum().backward(create_graph=True)", "b"),
         ("x = torch.ones(3, 2)\na = Net()\na(x).sum().backward(create_graph=False)", ""),
+        # gradients without a graph of their own
+        ("a = Net()\ngrad(a(z).sum(), z)", ""),
+        ("a = Net()\ngrad(a(z), [z], torch.ones(2), True)", ""),
+        ("a = Net()\ngrad(a(z).sum(), z, retain_graph=True, create_graph=False)", ""),
+        ("a = Net()\ngrad(a(z), z, None, None, True)", "a"),
+        ("a = Net()\ngrad(a(z).sum(), z, **options)", "a"),
+        ("a = Net()\ngrad(a(z).sum(), z, create_graph=order > 1)", "a"),
+        ("a = Net()\ngrad(a(z), z, batch, is_grads_batched=True)", "a"),
         # not seen
         ("class T:\n    def step(self, x):\n        return grad(self.y, x, create_graph=True)\na = Net()", None),
         ("import lib\na = Net()\nb = Other()\ny = lib.run(a, z) + b(z)\ngrad(y, z, create_graph=True)", "ab"),

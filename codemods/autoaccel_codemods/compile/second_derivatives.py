@@ -17,21 +17,24 @@ Place = tuple[Script, ast.expr]
 
 _GRAD = "torch.autograd.grad"
 _BACKWARD = "torch.autograd.backward"
+_PLAIN_OPTIONS = frozenset({"outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs"})
+_MOST_PLAIN = 4  # outputs, inputs, grad_outputs, retain_graph
 _TENSORS = frozenset({Kind.TENSOR, Kind.BATCH, Kind.PARAMETER, Kind.NUMBER, Kind.SEQUENCE})
 _WITHOUT_GRAPH = frozenset(Kind) - {Kind.TENSOR, Kind.SEQUENCE, Kind.MAPPING, Kind.ITERATOR, Kind.OBJECT, Kind.UNKNOWN}
 
 
 @once
 def differentiated_again(script: Script) -> frozenset[ast.AST] | None:
-    """Constructors and classes of the models that lie between what a file differentiates by hand, or keeps the graph of
-    the gradients of, and what it differentiates by; None where they cannot be told.
+    """Constructors and classes of the models that lie between what a file differentiates, with a graph of the
+    gradients, and what it differentiates by; None where they cannot be told.
 
     A gradient is followed back through the names, functions and models that made it, from function to caller.
     """
     found: set[ast.AST] = set()
     graphs = (script.parent(keyword) for keyword in script.find(ast.keyword) if keyword.arg == "create_graph")
     kept = [each for each in graphs if isinstance(each, ast.Call) and not _is_off(given_as(each, "create_graph"))]
-    for call in script.syntax_index.in_order([*dict.fromkeys((*kept, *script.calls(_GRAD)))]):
+    by_hand = (each for each in script.calls(_GRAD) if not _is_first_order(each))
+    for call in script.syntax_index.in_order([*dict.fromkeys((*kept, *by_hand))]):
         outputs = _outputs(script, call)
         models = None if outputs is None else _between(script, outputs, _inputs(script, call))
         if not models:
@@ -51,6 +54,13 @@ def is_among(value: Value, nodes: Collection[ast.AST]) -> bool:
         return True
     places = [each for each in (value.node, *classes) if each is not None]
     return any(part in nodes for place in places for part in breadth_first(place))
+
+
+def _is_first_order(call: ast.Call) -> bool:
+    """Whether gradients surely carry no graph, as `autograd.grad(loss, x)` gives them: they end where they are made."""
+    plain = all(each.arg in _PLAIN_OPTIONS for each in call.keywords) and len(call.args) <= _MOST_PLAIN
+    starred = any(isinstance(each, ast.Starred) for each in call.args)
+    return plain and not starred and (given_as(call, "create_graph") is None or _is_off(given_as(call, "create_graph")))
 
 
 def _is_off(value: ast.expr | None) -> bool:
