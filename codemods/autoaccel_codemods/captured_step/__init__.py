@@ -14,7 +14,7 @@ Left alone:
   in every fifth step; but one loop may train and evaluate by a name that it does not change: `if train:`;
 - what the host does in a step: reading values (also `if x.any()`, `int(x)` and elements picked by a mask), storing,
   drawing random numbers (the device may draw them), copying from or to the device, but for copies of the batch,
-  `model(images.to(device))`, which go before the step;
+  `model(images.to(device))`, and `model.train()` above the forward pass, which go before the step;
 - models and functions that are not in sight, or that keep what they compute;
 - names that others see: `global`, attributes, those of a notebook's cells; results that are more than values: tensors
   that are printed or kept whole;

@@ -22,7 +22,7 @@ from autoaccel.pytorch.introspection import attributes_listed
 from autoaccel.pytorch.monkeypatching import intercepted, patches
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step.problems import DeclinedError
-from autoaccel_codemods.captured_step.region import StepRegion, sets_grad
+from autoaccel_codemods.captured_step.region import StepRegion, sets_grad, sets_mode
 
 _READS = frozenset("item tolist numpy cpu nonzero unique masked_select data_ptr record_stream".split())
 _MOVES = frozenset("to cuda xpu pin_memory".split())
@@ -145,6 +145,8 @@ def _call(script: Script, call: ast.Call, *, own: Sequence[ast.stmt]) -> str | N
         case ast.Name(id=name) if name in BUILTINS and not script.definitions(call.func):
             return None if name in _SILENT else f"calls `{name}`"
         case ast.Attribute(value=owner, attr=name):
+            if sets_mode(script, call):
+                return f"calls `{text}`, which changes how a model computes"
             if said := _method(script, call, owner, name, own=own):
                 return said
             if name in CONTAINER_CHANGES and _is_local(script, owner, own):

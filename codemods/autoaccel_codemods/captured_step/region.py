@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from autoaccel.analysis.classes import external_lineage
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import Loop, breadth_first, is_constant, position
@@ -219,7 +220,9 @@ def _aside(
         later = block[index + 1 :]
         if each in shown or not passed or any(bound & variables(script, other, ast.Store) for other in later):
             continue
-        moved = all(_clears(other, phase) for other in passed) and _only_move(script, each)
+        moved = all(_clears(other, phase) for other in passed) and (
+            _only_move(script, each) or (isinstance(each, ast.Expr) and sets_mode(script, each.value))
+        )
         if moved or is_prepared(script, each, passed, found):
             found.append(each)
     kept: list[ast.stmt] = []
@@ -229,6 +232,18 @@ def _aside(
         ):
             kept.insert(0, each)
     return kept
+
+
+def sets_mode(script: Script, expression: ast.expr) -> bool:
+    """`model.train()`, `model.eval()`, by the method that torch has."""
+    match expression:
+        case ast.Call(func=ast.Attribute(value=model, attr="train" | "eval"), args=[], keywords=[]):
+            values = script.values(model)
+            own = (name for value in values if value.cls is not None for name in external_lineage(value.cls))
+            told = values.kinds == {Kind.MODULE} and all(value.cls or value.name for value in values)
+            return told and not script.callees(expression) and all(name.startswith("torch.nn.") for name in own)
+        case _:
+            return False
 
 
 def _makes_inside(script: Script, statement: ast.stmt) -> bool:
