@@ -8,14 +8,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from pathlib import Path
+from types import UnionType
 
 from autoaccel.analysis.name_lookups import is_own_method
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.python_names import BUILTINS, CONTAINER_CHANGES, CONTAINERS
-from autoaccel.library_models.tensor_operations import METHODS
+from autoaccel.library_models.tensor_operations import DRAWING_IN_PLACE, FILLING, METHODS
 from autoaccel.pytorch import host_reads
 from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
 from autoaccel.pytorch.introspection import attributes_listed
@@ -46,6 +48,8 @@ _LOUD = frozenset(
     nn.utils.rnn.pack_padded_sequence nn.utils.rnn.pack_sequence""".split()
 )
 _DRAWS = frozenset(f"torch.{name}" for name in ("rand", "randn", "randint"))
+_CONTAINER = ast.List | ast.Dict | ast.ListComp | ast.Set
+_WRITING = frozenset("index_copy index_fill scatter_reduce fill_diagonal".split())
 _KINDS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION, Kind.TENSOR, Kind.BATCH, Kind.PARAMETER, Kind.NONE})
 
 
@@ -151,6 +155,10 @@ def _call(script: Script, call: ast.Call, *, own: Sequence[ast.stmt]) -> str | N
                 return said
             if name in CONTAINER_CHANGES and _is_local(script, owner, own):
                 return None
+            if name in DRAWING_IN_PLACE and script.kind(owner) is Kind.TENSOR:
+                return f"draws random numbers{' on the host' if _is_made_on_host(script, owner) else ''} by `.{name}()`"
+            if name.endswith("_") and name[:-1] in METHODS | _WRITING and _is_own_tensor(script, owner, own):
+                return None
             if name in METHODS | _OF_STEP | {"size", "parameters", "item"} or name.startswith("new_"):
                 return None
     values = script.values(call.func)
@@ -163,6 +171,26 @@ def _call(script: Script, call: ast.Call, *, own: Sequence[ast.stmt]) -> str | N
 def _is_told_by_its_use(value: Value) -> bool:
     """Whether all that is known of a module is that it is used like one: `def train(model): model.train()`."""
     return value.kind is Kind.MODULE and value.cls is None and isinstance(value.node, ast.arg | ast.Attribute)
+
+
+def _is_made_on_host(script: Script, owner: ast.expr) -> bool:
+    """Whether a tensor is made where nothing says: `torch.FloatTensor(shape)`, `torch.empty(3)`."""
+    if any("set_default_" in text for text in script.project.related_texts(script)):
+        return False
+    made = [(value.node, (value.name or "").removeprefix("torch.")) for value in script.values(owner)]
+    return all(
+        isinstance(node, ast.Call)
+        and (name in FILLING or ("." not in name and name.endswith("Tensor")))
+        and given_as(node, "device") is None
+        for node, name in made
+    )
+
+
+def _is_own_tensor(script: Script, owner: ast.expr, own: Sequence[ast.stmt]) -> bool:
+    """Whether the same function, or the step itself, computes the tensor whose method writes to it."""
+    if script.kind(owner) is not Kind.TENSOR:
+        return False
+    return isinstance(owner, ast.Call) or _is_local(script, owner, own, ast.Call)
 
 
 def _is_drawn_by_the_device(call: ast.Call) -> bool:
@@ -192,17 +220,22 @@ def _is_cast(script: Script, call: ast.Call, name: str) -> bool:
     return script.kind(target) is Kind.DTYPE or (isinstance(target, ast.Attribute) and target.attr == "dtype")
 
 
-def _is_local(script: Script, owner: ast.expr, own: Sequence[ast.stmt] = ()) -> bool:
+def _is_local(
+    script: Script, owner: ast.expr, own: Sequence[ast.stmt] = (), made: type[ast.expr] | UnionType = _CONTAINER
+) -> bool:
     """Whether a container was made by the same function, or by the step itself: nobody sees it change."""
     if not isinstance(owner, ast.Name):
         return False
     found = script.definitions(owner)
-    return bool(found) and all(_is_made_here(script, each, owner) and (not own or each.node in own) for each in found)
+    return bool(found) and all(
+        _is_made_here(script, each, owner, made) and (not own or each.node in own) for each in found
+    )
 
 
-def _is_made_here(script: Script, definition: Definition, name: ast.Name) -> bool:
+def _is_made_here(
+    script: Script, definition: Definition, name: ast.Name, made: type[ast.expr] | UnionType = _CONTAINER
+) -> bool:
     """Whether a definition of a name binds a new container, in the same function."""
-    made = ast.List | ast.Dict | ast.ListComp | ast.Set
     whole = (
         definition.how == "assign"
         and not definition.path
