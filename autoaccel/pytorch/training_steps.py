@@ -242,10 +242,10 @@ def _connect(script: Script, groups: _Groups, steps: list[OptimizerStep]) -> dic
         outer = script.function(scope) if scope is not script.tree else None
         if outer is not None and outer in groups.members:
             groups.join(scope, outer)
-        for other, caller in _calling(script, scope):
+        for other, caller, call in _calling(script, scope):
             if other is not script:
                 crossings[scope] = other.path.name if other.path is not None else "another file"
-            else:
+            elif not _is_apart(script, call, [each for each in steps if each.scope is scope]):
                 groups.join(scope, caller)
     for step in steps:
         for part in (inner for argument in step.call.args for inner in breadth_first(argument)):
@@ -261,8 +261,20 @@ def _connect(script: Script, groups: _Groups, steps: list[OptimizerStep]) -> dic
     return crossings
 
 
-def _calling(script: Script, scope: ScopeNode) -> Iterator[tuple[Script, ScopeNode]]:
-    """The functions that call a scope, through any number of functions between, and themselves do a part of a step."""
+def _is_apart(script: Script, call: ast.Call, steps: list[OptimizerStep]) -> bool:
+    """Whether a call comes to optimizers that are given closures, which train on their own, and stands in none of the
+    loops in which the function around it does a part of a step."""
+    given = ((each, argument) for each in steps for argument in (*each.call.args, *each.call.keywords))
+    closures = {each for each, argument in given if argument is not each.receiver}
+    around = calls_in(script, scope_of(script, call))
+    sites = (each for each in around if is_backward(script, each) or is_optimizer_step(script, each))
+    loops = {loop for each in sites for loop in script.loops(each)}
+    return bool(steps) and len(closures) == len(steps) and loops.isdisjoint(script.loops(call))
+
+
+def _calling(script: Script, scope: ScopeNode) -> Iterator[tuple[Script, ScopeNode, ast.Call]]:
+    """The functions that call a scope, through any number of functions between, and themselves do a part of a step;
+    and the calls in them."""
     pending: list[tuple[Script, ScopeNode]] = [(script, scope)]
     seen: set[ScopeNode] = {scope}
     while pending:
@@ -275,7 +287,7 @@ def _calling(script: Script, scope: ScopeNode) -> Iterator[tuple[Script, ScopeNo
                 continue
             seen.add(caller)
             if holds_sites(other, caller):
-                yield other, caller
+                yield other, caller, call
             else:
                 pending.append((other, caller))
 

@@ -73,6 +73,37 @@ def test_one_optimizer_joins_the_functions_that_step_it() -> None:
     assert len(only(found).backwards) == 2
 
 
+SOLVING = """\
+def solve(x):
+    solver = torch.optim.LBFGS([x])
+    def closure():
+        solver.zero_grad()
+        loss = (x * x).sum()
+        loss.backward()
+        return loss
+    solver.step(closure)
+
+x = torch.ones(3, requires_grad=True)
+BEFORE
+for _ in range(3):
+    INSIDE
+    optimizer.zero_grad()
+    model(x).sum().backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "inside", "count"),
+    [("solve(x)", "pass", 2), ("for _ in range(3): solve(x)", "pass", 2), ("pass", "solve(x)", 1)],
+)
+def test_what_trains_by_a_closure_is_a_step_of_its_own_outside_of_the_loop(
+    before: str, inside: str, count: int
+) -> None:
+    found = script(SOLVING.replace("BEFORE", before).replace("INSIDE", inside))
+    assert len(training_steps(found)) == count
+
+
 def test_methods_of_a_class_are_one_step() -> None:
     found = script("""
         class Trainer:
