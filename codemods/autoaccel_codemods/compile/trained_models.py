@@ -192,9 +192,23 @@ def _origins(script: Script) -> dict[ModelOrigin, bool]:
 
 @once_all
 def training_forwards(script: Script) -> Iterator[tuple[Script, ast.Call, bool]]:
-    """Calls of models in scopes with a backward pass, and in what these scopes call, and whether they are repeated;
-    not the calls inside models."""
+    """Calls of models in scopes with a backward pass, in what these scopes call and in what is handed to them, and
+    whether they are repeated; not the calls inside models."""
     yield from _forwards_from(script, training_scopes(script))
+    for scope in training_scopes(script):
+        for other, call in () if isinstance(scope, ast.Module) else script.callers(scope):
+            for part in _handed_over(other, call):
+                if other.kind(part.func) is Kind.MODULE and not _in_model(other, other.function(part) or other.tree):
+                    yield other, part, not runs_once(other, part)
+
+
+def _handed_over(script: Script, call: ast.Call) -> Iterator[ast.Call]:
+    """The calls that a call is given the results of: `step(model(x), y)`, also by names."""
+    for given in given_values(call):
+        yield from script.within(given, ast.Call)
+        for definition in script.definitions(given) if isinstance(given, ast.Name) else ():
+            if isinstance(definition.value, ast.Call) and not definition.path:
+                yield definition.value
 
 
 def _forwards_from(script: Script, scopes: Iterable[ast.AST]) -> Iterator[tuple[Script, ast.Call, bool]]:
@@ -231,7 +245,10 @@ def steps_of_unseen_models(script: Script) -> Iterator[tuple[ast.Call, str]]:
 
 def _why_unseen(script: Script, forwards: Sequence[ast.Call], called: Sequence[tuple[Script, ast.Call]]) -> str:
     for file, call in called:
-        return f"`{file.source(call.func)}`: nothing in sight makes it"
+        made = [(value.script, value.node) for value in file.values(call.func) if value.kind is Kind.MODULE]
+        part = all(at and node and _in_model(at, at.function(node) or at.tree) for at, node in made)
+        why = "it is made as a part of another model" if made and part else "nothing in sight makes it"
+        return f"`{file.source(call.func)}`: {why}"
     for call in forwards:
         match call.func:
             case ast.Attribute(value=model, attr=name) if script.kind(model) is Kind.MODULE:
