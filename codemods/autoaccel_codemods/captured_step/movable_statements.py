@@ -7,6 +7,7 @@ import ast
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.pytorch import host_reads
 
 _PLAIN = ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr
 _OWN_SCOPES = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -92,6 +93,10 @@ def unmovable(script: Script, statement: ast.stmt) -> str:
         return f"the loop in line {statement.lineno} is a part of it"
     parts = [part for part in breadth_first(statement) if isinstance(getattr(part, "ctx", None), ast.Store | ast.Del)]
     bound = next((part for part in parts if isinstance(part, ast.Attribute | ast.Subscript)), None)
+    if isinstance(bound, ast.Subscript) and host_reads.masks(script, bound):
+        return f"line {bound.lineno} picks elements by a mask, `{script.source(bound)}`, so its shapes depend on values"
+    if isinstance(bound, ast.Subscript) and host_reads.is_tensor(script, bound.value):
+        return f"line {bound.lineno} writes into `{script.source(bound)}`, where a step binds names alone"
     if bound is not None:
-        return f"line {statement.lineno} binds `{script.source(bound)}`, which other code may see"
+        return f"line {bound.lineno} binds `{script.source(bound)}`, which other code may see"
     return f"line {statement.lineno} decides or binds what a function cannot"

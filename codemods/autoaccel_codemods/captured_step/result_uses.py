@@ -6,13 +6,23 @@ import ast
 import re
 
 from autoaccel.analysis.script import Script
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import positional
+from autoaccel.dataflow.query import fixpoint
 from autoaccel.dataflow.syntax_index import breadth_first
-from autoaccel.library_models.graph_operations import ENDING_ATTRIBUTES, ENDING_FUNCTIONS, ENDING_METHODS
+from autoaccel.library_models.graph_operations import (
+    ENDING_ATTRIBUTES,
+    ENDING_FUNCTIONS,
+    ENDING_METHODS,
+    is_without_graph,
+)
 from autoaccel.library_models.library_values import RUNNING_TOTALS
+from autoaccel.library_models.tensor_operations import LOSSES
 from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel_codemods.captured_step.lifting import Lifted
 from autoaccel_codemods.captured_step.problems import DeclinedError
 
+_LOSSES = "torch.nn.functional."
 _CONVERTING = frozenset({"float", "int", "bool", "len"})
 _BARE_FIELD = re.compile(r"\{\w*\}")
 
@@ -28,9 +38,10 @@ def refuse(script: Script, lifted: Lifted) -> None:
         if found and not any(each.node in inside for each in found):
             continue
         if not _is_value_only(script, name):
-            raise DeclinedError(f"`{name.id}` is used for more than its value in line {name.lineno}")
+            raise DeclinedError(f"`{name.id}` may be used for more than its value in line {name.lineno}")
 
 
+@fixpoint(True, False)
 def _is_value_only(script: Script, read: ast.expr) -> bool:
     """Whether a read of a tensor ends in a number, or in a tensor that has no graph."""
     parent = script.parent(read)
@@ -40,6 +51,8 @@ def _is_value_only(script: Script, read: ast.expr) -> bool:
             if isinstance(around, ast.Call) and around.func is parent:
                 return name in ENDING_METHODS or _takes_indices(script, around, name) or _is_view(script, around, name)
             return name in ENDING_ATTRIBUTES
+        case ast.Call() if read in parent.args and _calls_project(script, parent):
+            return all(_is_value_in(other, each, script, parent, read) for other, each in script.callees(parent))
         case ast.Call(func=ast.Name(id=name) as function) if read in parent.args:
             return name in _CONVERTING and not script.definitions(function)
         case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format")):
@@ -47,6 +60,8 @@ def _is_value_only(script: Script, read: ast.expr) -> bool:
         case ast.Call() if read in parent.args:
             name = script.qualname(parent.func) or ""
             if script.runtime_name(parent.func) == "item":
+                return True
+            if name.startswith(_LOSSES) and name.removeprefix(_LOSSES) in LOSSES and _is_without_graph(script, parent):
                 return True
             return name in ENDING_FUNCTIONS or _takes_indices(script, parent, name.removeprefix("torch."))
         case ast.FormattedValue(format_spec=spec):
@@ -68,6 +83,27 @@ def _is_value_only(script: Script, read: ast.expr) -> bool:
             return all(not isinstance(each, ast.Is | ast.IsNot | ast.In | ast.NotIn) for each in parent.ops)
         case _:
             return False
+
+
+def _is_without_graph(script: Script, call: ast.Call) -> bool:
+    """Whether a call stands in a block without gradients."""
+    blocks = (each for each in script.ancestors(call) if isinstance(each, ast.With))
+    return any(is_without_graph(script, item.context_expr) for each in blocks for item in each.items)
+
+
+def _calls_project(script: Script, call: ast.Call) -> bool:
+    return script.values(call.func).kinds == {Kind.FUNCTION} and bool(script.callees(call))
+
+
+def _is_value_in(other: Script, function: ast.FunctionDef, script: Script, call: ast.Call, given: ast.expr) -> bool:
+    """Whether a function of the project uses what it is given for its value alone, and what it returns is so used."""
+    names = [each for each in positional(function) if script.argument(call, function, each, other) is given]
+    reads = [each for each in other.within(function, ast.Name) if each.id in names]
+    bound = all(isinstance(each.ctx, ast.Load) and other.function(each) is function for each in reads)
+    plain = all(is_without_graph(other, each) for each in function.decorator_list) and not other.in_scope(
+        function, ast.Yield
+    )
+    return len(names) == 1 and bound and plain and all(_is_value_only(other, each) for each in reads)
 
 
 def _is_value_of_callers(script: Script, returned: ast.expr, index: int | None) -> bool:

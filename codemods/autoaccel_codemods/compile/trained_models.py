@@ -206,9 +206,9 @@ def _handed_over(script: Script, call: ast.Call) -> Iterator[ast.Call]:
     """The calls that a call is given the results of: `step(model(x), y)`, also by names."""
     for given in given_values(call):
         yield from script.within(given, ast.Call)
-        for definition in script.definitions(given) if isinstance(given, ast.Name) else ():
-            if isinstance(definition.value, ast.Call) and not definition.path:
-                yield definition.value
+        for name in script.within(given, ast.Name):
+            made = (each.value for each in script.definitions(name))
+            yield from (each for each in made if isinstance(each, ast.Call))
 
 
 def _forwards_from(script: Script, scopes: Iterable[ast.AST]) -> Iterator[tuple[Script, ast.Call, bool]]:
