@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import itertools
-import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from autoaccel.dataflow.abstract_values import ClassRef, Value, Values
 
 _OF_TRAINING = frozenset("zero_grad parameters named_parameters state_dict load_state_dict add_param_group".split())
-_PLACE = re.compile(r"(in line \d+)( of [^`]+?)(?= may be a call of it|, and may be called)")
 _PLAIN = frozenset({Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE})
 _TELLING = frozenset("isinstance issubclass super type print id hash repr str".split())
 
@@ -318,12 +316,6 @@ def _instance_calls(script: Script) -> tuple[ast.Call, ...]:
     method or the constructor of a base class."""
     never = {*script.plain_callees, "__init__"}
     return tuple(call for call in script.find(ast.Call) if last_name(call.func) not in never)
-
-
-def seen_from(script: Script, reason: str) -> str:
-    """Why there may be more callers, as it is said of a file: without the name of that one."""
-    own = "" if script.path is None else f" of {script.path.name}"
-    return _PLACE.sub(lambda found: found[1] if found[2] == own else found[0], reason)
 
 
 def _line(other: Script, node: ast.expr) -> str:

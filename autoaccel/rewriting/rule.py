@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from autoaccel import HOME
-from autoaccel.analysis.call_sites import seen_from
 from autoaccel.edits import Edit, Finding, Skipped, Tier
 
 if TYPE_CHECKING:
@@ -117,12 +116,7 @@ class Rule:
 
     def run(self, script: Script) -> Iterable[Finding | Skipped]:
         assert self.function or self.comment_function, f"{self.code} has no check"
-        found = self.function(script, **self.values) if self.function else iter(())
-        return (self._seen_from(script, each) if isinstance(each, Skipped) else each for each in found)
-
-    def _seen_from(self, script: Script, skipped: Skipped) -> Skipped:
-        reason = seen_from(script, skipped.reason)
-        return skipped if reason == skipped.reason else replace(skipped, reason=reason)
+        return self.function(script, **self.values) if self.function else iter(())
 
     def run_on_comments(self, account: Account) -> Iterator[Finding | Skipped]:
         return self.comment_function(account) if self.comment_function else iter(())
