@@ -18,7 +18,8 @@ Left alone:
 - models in another precision, sharded or remote models, mixed precision of the script's own; models under
   `DataParallel`, whose threads do not take over the precision of a region;
 - code that low precision breaks: operations that have no kernels for it on the CPU or on CUDA, such as linear algebra,
-  products in place, writing by index, custom autograd functions, averages kept by hand, angles by `acos`;
+  products in place, writing by index, custom autograd functions, averages kept by hand, angles by `acos`, numbers that
+  bfloat16 cannot hold, `masked_fill(mask, torch.finfo(torch.float32).min)`;
 - losses of the ratio between what a model gives and what it gave before, `exp(log_prob - old_log_prob)` of PPO: those
   that are kept are in float32;
 - steps whose forward or optimizer is not in sight, and a step that is made a single time;

@@ -120,6 +120,11 @@ def _operand(search: Search, low: Low, parent: ast.BinOp) -> None:
     other = parent.right if parent.left is low.node else parent.left
     if low.script.kind(other) is Kind.ARRAY:
         search.sink(low, skip_reasons.NUMPY_COMPUTES)
+    if isinstance(parent.op, ast.Add | ast.Sub):
+        statement = low.script.statement(parent)
+        names = low.script.within(other, ast.Name) if isinstance(statement, ast.Assign) else ()
+        kept = [each for each in names if search.left_by_last_turn(low.script, statement, each)]
+        search.running += ((low, each) for each in kept)
     if not isinstance(parent.op, ast.Mod) or low.script.kind(parent.left) is not Kind.STRING:
         search.pass_on(low, parent)
 
@@ -130,6 +135,9 @@ def _added(search: Search, low: Low, parent: ast.AugAssign) -> None:
         search.sink(low, skip_reasons.NUMPY_COMPUTES)
     if isinstance(parent.op, ast.MatMult) and not low.auto:
         search.sink(low, skip_reasons.PRODUCT_OUTSIDE)
+    if isinstance(parent.op, ast.Add | ast.Sub) and isinstance(parent.target, ast.Name):
+        if search.left_by_last_turn(low.script, parent, parent.target):
+            search.running.append((low, parent.target))
     storage_flow.bind(search, low, parent.target)
 
 

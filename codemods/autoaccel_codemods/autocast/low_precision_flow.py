@@ -11,7 +11,7 @@ as it is.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from autoaccel.library_models.tensor_operations import LOW, METHODS, NO_TENSOR_B
 from autoaccel.pytorch import implicit_calls, module_containers
 from autoaccel.pytorch.reachable_code import running_code
 from autoaccel.pytorch.step_effects import Effect, call_effects
-from autoaccel_codemods.autocast import expression_flow
+from autoaccel_codemods.autocast import expression_flow, skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem, problem_at
 from autoaccel_codemods.autocast.call_flow import TORCH
 from autoaccel_codemods.autocast.expression_flow import ITERATED
@@ -33,6 +33,7 @@ from autoaccel_codemods.autocast.hoists import Hoist
 from autoaccel_codemods.autocast.storage_flow import CONTAINERS
 from autoaccel_codemods.autocast.tensor_content import Content
 
+_NOTHING_YET = frozenset({Kind.NUMBER, Kind.NONE})
 _OBJECTS = frozenset({Kind.MODULE, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.LOADER})
 # What these modules give takes over the precision of what goes in; weights of embeddings are looked up as they are.
 _NOT_LOW = frozenset(
@@ -112,12 +113,14 @@ class Search:
         entered = (*self.functions, *self.lambdas)
         self.reached: set[ast.AST] = {part for other, node in entered for part in other.within(node, ast.AST)}
         self.inside = inside
+        self.loops = {loops[0] for each in inside if (loops := script.loops(each))}
         self.known: dict[Low, None] = {}
         self.nodes: set[ast.expr] = set()
         self.sources: set[ast.expr] = set()  # low by themselves, whatever they are made of
         self.causes: dict[tuple[ast.expr, ValuePart], dict[Low, None]] = {}
         self.pending: list[Low] = []
         self.deferred: list[tuple[Low, ast.expr, str]] = []  # for when it is known whether the second is low
+        self.running: list[tuple[Low, ast.Name]] = []  # added to what the turn before has left in a name
         self.called: dict[ast.Call, tuple[tuple[Script, ast.FunctionDef], ...]] = {}
         self.sites: dict[ast.FunctionDef, dict[tuple[Script, ast.Call], None]] = {}  # beside those of `callers`
         self.fed: dict[ast.Call, None] = {}  # calls with an argument that is low
@@ -154,6 +157,11 @@ class Search:
         for low, beside, reason in self.deferred:
             if beside not in self.nodes:
                 self.sink(low, reason)
+        for low, kept in self.running:
+            if any(
+                each in self.nodes or low.script.values(each).kinds & _NOTHING_YET for each in _begun(low.script, kept)
+            ):
+                self.sink(low, skip_reasons.RUNNING_SUMS)
 
     # -- where it starts
 
@@ -244,6 +252,21 @@ class Search:
             return low.auto
         return self.in_region(script, node)
 
+    def left_by_last_turn(self, script: Script, statement: ast.stmt, name: ast.Name) -> bool:
+        """Whether a name in a statement of the loop around the regions reads what this has bound in the turn before."""
+        loops = script.loops(statement)
+        if script is not self.script or not loops or loops[0] not in self.loops:
+            return False
+        if not isinstance(name.ctx, ast.Load):
+            before = script.reaching_definitions.before_addition(name)
+        elif any(
+            each.id == name.id for each in script.within(statement, ast.Name) if not isinstance(each.ctx, ast.Load)
+        ):
+            before = script.definitions(name)
+        else:
+            return False
+        return any(script.inside(each.node, statement) for each in before)
+
     def in_region(self, script: Script, node: ast.AST) -> bool:
         """Whether code is evaluated under autocast, by some of those who call it."""
         if node in self.region:
@@ -295,6 +318,15 @@ class Search:
 
     def problem(self, low: Low, reason: str) -> None:
         self.problems.append(problem_at(low.script, low.node, reason, self.script, self.report_at))
+
+
+def _begun(script: Script, kept: ast.Name) -> Iterator[ast.expr]:
+    """What a name that is added to may stand for before."""
+    if isinstance(kept.ctx, ast.Load):
+        yield kept
+    else:
+        before = script.reaching_definitions.before_addition(kept)
+        yield from (each.whole for each in before if each.whole is not None)
 
 
 def _hands_on(script: Script, call: ast.Call) -> bool:

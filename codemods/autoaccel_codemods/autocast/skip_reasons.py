@@ -64,6 +64,7 @@ COMPUTED_WEIGHTS: Final = "{name} with computed weights needs one precision for 
 CUSTOM_FUNCTION: Final = "a custom autograd function is not prepared for autocast"
 MODEL_MIXED_PRECISION: Final = "the model uses mixed precision already"
 MODEL_CONVERTS: Final = "the model converts with .{method}()"
+RUNNING_SUMS: Final = "what each step adds to would be kept in low precision, which rounds it off"
 INSISTS: Final = "the model raises where what it is given is not float32"
 RUNNING_AVERAGES: Final = "the model keeps running averages by hand, which low precision would not keep"
 LOG_OF_COMPLEMENT: Final = "log(1 - p) of rounded probabilities is infinite"
