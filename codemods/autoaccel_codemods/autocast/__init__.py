@@ -99,6 +99,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         [backward_slice]        the statements that a loss is computed by
         [sigmoid_bce]           sigmoids that go into a binary cross-entropy, which are computed in float32
         [unsafe_operations]     what does not work in low precision, in all the code that the regions reach
+        [filled_numbers]        numbers that it cannot hold
         [stored_results]        ratios to what the model gave before, which would be of two precisions
         gradient_scaling        what is unscaled where, and where the scale is updated; not asked where numbers do not
                                 fit float16, or nothing leaves the CPU: bfloat16 needs no scaler
