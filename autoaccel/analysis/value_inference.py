@@ -215,7 +215,10 @@ class Inference:
                     return self.ask(definition, partial(self._augmented, definition))
                 if isinstance(definition.node, ast.For):
                     return self._element(definition)
-                found = part(self.possible(definition.value), definition.path)
+                if (whole := definition.whole) is not None:  # `a, b = x, y`
+                    found = self.possible(whole)
+                else:
+                    found = part(self.possible(definition.value), definition.path)
                 return computed_members.narrowed(self.script, definition, found)
             case "with" if definition.value is not None:
                 return part(self.possible(definition.value), definition.path)
