@@ -9,7 +9,7 @@ from autoaccel.dataflow.syntax_index import split_lines
 from autoaccel.edits import Comment
 
 
-def comment_above(script: Script, statement: ast.stmt) -> Comment | None:
+def lone_comment_above(script: Script, statement: ast.stmt) -> Comment | None:
     """The one line of comment right above a statement."""
     lines = split_lines(script.text)
     number = statement.lineno - 1

@@ -28,7 +28,7 @@ READING = (ast.If, ast.IfExp, ast.While, ast.Assert, ast.BoolOp, ast.UnaryOp, as
 def read_by(script: Script, node: ast.AST) -> ast.expr | None:
     """The tensor whose value a test or a conversion asks for: `if x.any()`, `int(x.sum())`; None where none surely is
     one."""
-    return next((each for each in _asked(script, node) if is_tensor(script, each)), None)
+    return next((each for each in _asked(script, node) if gives_tensor(script, each)), None)
 
 
 def _asked(script: Script, node: ast.AST) -> Iterator[ast.expr]:
@@ -46,7 +46,7 @@ def _asked(script: Script, node: ast.AST) -> Iterator[ast.expr]:
                 yield given
 
 
-def is_tensor(script: Script, expression: ast.expr) -> bool:
+def gives_tensor(script: Script, expression: ast.expr) -> bool:
     """Whether an expression surely gives a tensor, rather than what Python knows of one: `x.dim() > 2`, `x is None`."""
     values = script.values(expression)
     return bool(values) and all(_has_elements(value) for value in values.unordered())
@@ -73,7 +73,7 @@ def is_mask(script: Script, index: ast.expr) -> bool:
     if Kind.UNKNOWN in values.kinds:
         given = [each.value for each in script.definitions(index)] if isinstance(index, ast.Name) else [index]
         return any(isinstance(each, ast.Compare) and not isinstance(each.ops[0], _IDENTITY) for each in given)
-    return is_tensor(script, index) and all(_has_booleans(value) for value in values.unordered())
+    return gives_tensor(script, index) and all(_has_booleans(value) for value in values.unordered())
 
 
 def _has_booleans(value: Value) -> bool:
@@ -92,5 +92,5 @@ def _has_booleans(value: Value) -> bool:
 def masks(script: Script, subscript: ast.Subscript) -> bool:
     """Whether a mask is among the indices: `x[y > 0]`, `x[0, mask]`."""
     indices = subscript.slice.elts if isinstance(subscript.slice, ast.Tuple) else [subscript.slice]
-    may_be_tensor = is_tensor(script, subscript.value) or Kind.UNKNOWN in script.values(subscript.value).kinds
+    may_be_tensor = gives_tensor(script, subscript.value) or Kind.UNKNOWN in script.values(subscript.value).kinds
     return may_be_tensor and any(is_mask(script, each) for each in indices)

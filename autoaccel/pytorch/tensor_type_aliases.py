@@ -43,12 +43,6 @@ def tensor_type(script: Script, expression: ast.expr) -> TensorType | None:
     return TensorType(f"torch.{_DTYPES[found[2]]}", bool(found[1]))
 
 
-def is_tensor_type(script: Script, expression: ast.expr) -> bool:
-    """Whether an expression is a legacy tensor type, whichever one it is."""
-    values = script.values(expression)
-    return bool(values) and all(_TYPE.match(each.name or "") for each in values)
-
-
 @once
 def changes_default(script: Script) -> bool:
     """Whether the project mentions the default dtype or device: `torch.ones(n)` may not be float32 on the CPU then."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis.statement_comments import comment_above, comment_behind
+from autoaccel.analysis.statement_comments import comment_behind, lone_comment_above
 from autoaccel.edits import Comment, EditComment
 
 if TYPE_CHECKING:
@@ -27,18 +27,18 @@ def stale_comments(script: Script, attention: Attention) -> Iterator[EditComment
     """Those behind lines that go, short ones between these, and those that say it is done by hand."""
     for gone in {each.lineno: each for each in _gone(script, attention)}.values():
         yield EditComment(gone, "")
-    for comment in (comment_above(script, attention.statement), comment_behind(script, attention.statement)):
+    for comment in (lone_comment_above(script, attention.statement), comment_behind(script, attention.statement)):
         if comment is not None and (shapes := _PRODUCT.match(comment.text)) is not None:
             yield EditComment(comment, f"# {comment.text[shapes.end() :]}")
 
 
 def _gone(script: Script, attention: Attention) -> Iterator[Comment]:
     statements = sorted([*attention.before, attention.statement], key=lambda each: each.lineno)
-    first = comment_above(script, statements[0])
+    first = lone_comment_above(script, statements[0])
     if first is not None and _MANUAL.search(first.text):
         yield first
     for before, statement in pairwise(statements):
-        above = comment_above(script, statement)
+        above = lone_comment_above(script, statement)
         if above is not None and above.lineno == (before.end_lineno or 0) + 1 and statement in attention.before:
             if len(above.text.split()) <= _SHORT and _STEP.search(above.text) and not _OF_MORE.search(above.text):
                 yield above

@@ -28,6 +28,7 @@ _BOUNDS = frozenset(f"{name}{end}" for name in ("clamp", "clamp_min", "clamp_max
 _FLOAT32_LIMITS = re.compile(
     r"finfo\(\s*(?:\)|[\"']?(?:[\w.]+\.)?(?:float(?:32)?|single|get_default_dtype)\b)|\b3\.(?:39|4)\d*[eE]\+?38\b"
 )
+_LARGE = re.compile(rf"{_FLOAT32_LIMITS.pattern}|[\d.][eE]\+?(?:[5-9]|[1-9]\d)|\d{{5}}|\*\*|<<")
 _OTHER = frozenset({Kind.TENSOR, Kind.BATCH, Kind.PARAMETER, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE})
 
 
@@ -35,17 +36,18 @@ def beyond_bfloat16(script: Script, call: ast.Call) -> str | None:
     """What a call fills or bounds a tensor with that bfloat16 cannot hold, or may not hold."""
     if last_name(call.func) not in _FILLS | _BOUNDS or _is_of_arrays(script, call):
         return None
-    given = (each for each in _numbers(call) if not _fits(script, each, BFLOAT16_LIMIT, unknown=False))
-    return next((script.source(each) for each in given if _may_be_limit(script, each)), None)
+    given = (each for each in _numbers(call) if not _fits(script, each, BFLOAT16_LIMIT))
+    return next((script.source(each) for each in given if _may_be_spelled(script, each, _FLOAT32_LIMITS)), None)
 
 
 def beyond_float16(script: Script, call: ast.Call) -> bool:
     """Whether a call may fill or bound a tensor with what float16 cannot hold: scores are masked by `-1e9`, by whatever
-    name."""
+    name, and other numbers are looked for in the text."""
     name = last_name(call.func)
     if name not in _FILLS | _BOUNDS or _is_of_arrays(script, call):
         return False
-    return any(not _fits(script, each, _FLOAT16_LIMIT, unknown=name not in _MASKS) for each in _numbers(call))
+    given = [each for each in _numbers(call) if not _fits(script, each, _FLOAT16_LIMIT)]
+    return any(name in _MASKS or _may_be_spelled(script, each, _LARGE) for each in given)
 
 
 def _numbers(call: ast.Call) -> list[ast.expr]:
@@ -61,13 +63,13 @@ def _is_of_arrays(script: Script, call: ast.Call) -> bool:
     return qualified is not None and not qualified.startswith("torch.")
 
 
-def _fits(script: Script, expression: ast.expr, limit: float, depth: int = CASTS, *, unknown: bool) -> bool:
-    """Whether an argument is no number beyond a limit; `unknown` where its number is not known."""
+def _fits(script: Script, expression: ast.expr, limit: float, depth: int = CASTS) -> bool:
+    """Whether an argument surely is no number beyond a limit."""
     if (value := number(expression)) is not None:
         return math.isinf(value) or abs(value) <= limit
     match expression:
         case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
-            return _fits(script, operand, limit, depth, unknown=unknown)
+            return _fits(script, operand, limit, depth)
         case ast.Compare() | ast.UnaryOp():
             return True  # a mask
         case ast.Call(func=ast.Name(id="float"), args=[ast.Constant(value=str())]):
@@ -79,16 +81,16 @@ def _fits(script: Script, expression: ast.expr, limit: float, depth: int = CASTS
         case ast.Name() if depth and (definitions := script.definitions(expression)):
             values = [each.whole for each in definitions if each.whole is not None]
             if len(values) == len(definitions):
-                return all(_fits(script, each, limit, depth - 1, unknown=unknown) for each in values)
+                return all(_fits(script, each, limit, depth - 1) for each in values)
     kinds = script.values(expression).kinds
-    return unknown or (bool(kinds) and kinds <= _OTHER)
+    return bool(kinds) and kinds <= _OTHER
 
 
-def _may_be_limit(script: Script, expression: ast.expr) -> bool:
-    """Whether a number that does not surely fit may be one of those between bfloat16's limit and float32's."""
-    if _FLOAT32_LIMITS.search(script.source(expression)) or number(expression) is not None:
+def _may_be_spelled(script: Script, expression: ast.expr, limits: re.Pattern[str]) -> bool:
+    """Whether a number that does not surely fit may be beyond a limit: it is written so, there or elsewhere."""
+    if number(expression) is not None or limits.search(script.source(expression)):
         return True
     try:
-        return backend_settings.mention(script, _FLOAT32_LIMITS) is not None
+        return backend_settings.mention(script, limits) is not None
     except Incomplete:
         return True

@@ -95,7 +95,7 @@ def unmovable(script: Script, statement: ast.stmt) -> str:
     bound = next((part for part in parts if isinstance(part, ast.Attribute | ast.Subscript)), None)
     if isinstance(bound, ast.Subscript) and host_reads.masks(script, bound):
         return f"line {bound.lineno} picks elements by a mask, `{script.source(bound)}`, so its shapes depend on values"
-    if isinstance(bound, ast.Subscript) and host_reads.is_tensor(script, bound.value):
+    if isinstance(bound, ast.Subscript) and host_reads.gives_tensor(script, bound.value):
         return f"line {bound.lineno} writes into `{script.source(bound)}`, where a step binds names alone"
     if bound is not None:
         return f"line {bound.lineno} binds `{script.source(bound)}`, which other code may see"

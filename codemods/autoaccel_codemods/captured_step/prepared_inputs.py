@@ -21,7 +21,7 @@ from autoaccel.library_models.numpy_functions import DRAWING_METHODS
 from autoaccel.library_models.tensor_operations import DRAWING
 from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel.pytorch.integers import integral
-from autoaccel.pytorch.tensor_type_aliases import is_tensor_type
+from autoaccel.pytorch.tensor_kinds import is_tensor_type
 from autoaccel_codemods.captured_step.shown_statements import noted, variables
 
 _PLAIN: Final = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.NONE, Kind.DEVICE, Kind.DTYPE})

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from autoaccel.analysis import Script
-from autoaccel.analysis.statement_comments import comment_above
+from autoaccel.analysis.statement_comments import lone_comment_above
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import is_constant
@@ -164,7 +164,7 @@ def _is_own(script: Script, statement: ast.stmt, names: list[ast.expr]) -> bool:
 
 def own_comments(script: Script, statement: ast.stmt) -> Iterator[Comment]:
     """The comment right above a statement that speaks of `Variable`: it says what is no longer done."""
-    comment = comment_above(script, statement)
+    comment = lone_comment_above(script, statement)
     if comment is not None and "Variable" in comment.text:
         yield comment
 
@@ -178,7 +178,7 @@ def stale_comments(
     for use in edits_of:
         statement = script.statement(use)
         for below in (statement, *(each for each in script.ancestors(statement) if isinstance(each, ast.If))):
-            comment = None if below in met else comment_above(script, below)
+            comment = None if below in met else lone_comment_above(script, below)
             met.add(below)
             if comment is not None and _WRAPPING.search(comment.text):
                 if not any(isinstance(made, str) for other, made in edits_of.items() if script.inside(other, below)):

@@ -69,3 +69,12 @@ def test_the_limit_is_that_of_torch() -> None:
         scores.masked_fill(mask, torch.finfo(torch.float32).min)
     with pytest.raises(RuntimeError, match="without overflow"):
         scores.half().masked_fill(mask, -1e9)
+
+
+def test_a_bound_that_is_not_known_may_be_any_that_is_written_down() -> None:
+    text = (
+        "import torch\nclass Head(torch.nn.Module):\n    def forward(self, x):\n        return x.clamp(max=self.most)\n"
+    )
+    small, large = (load(f"{text}MOST = {most}\n") for most in ("100", "1e6"))
+    assert not beyond_float16(small, next(small.find(ast.Call)))
+    assert beyond_float16(large, next(large.find(ast.Call)))
