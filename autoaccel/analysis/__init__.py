@@ -5,6 +5,7 @@ From the outside in:
     value_inference      which values an expression may have
     call_values          what calls result in
     container_stores     what is put into lists and dicts after they were made
+    container_uses       where lists and dicts go
     iteration_wrappers   functions and classes that hand on what they iterate
     computed_members     members that are looked up by names which the program computes
     attribute_values     what attributes may be

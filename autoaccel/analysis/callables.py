@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+from typing import TYPE_CHECKING
 
-from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
 
 
 def functions_of(script: Script, expression: ast.expr) -> list[tuple[Script, ast.AST]]:
