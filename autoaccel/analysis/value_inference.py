@@ -81,7 +81,8 @@ class Inference:
         found = self._value_of(node)
         if not isinstance(node, _MAKING_CONTAINERS):
             return found
-        return Values(with_stores(self.script, node, each) if each.node is node else each for each in found)
+        whole = found.unordered()  # only what the node itself makes is asked about
+        return Values(with_stores(self.script, node, each) if each.node is node else each for each in whole)
 
     def _value_of(self, node: ast.expr) -> Values:
         match node:

@@ -80,7 +80,7 @@ class Values(frozenset["Value"]):
         try:
             return iter(self._ordered)
         except AttributeError:
-            self._ordered: tuple[Value, ...] = tuple(sorted(_unordered(self), key=_identity))
+            self._ordered: tuple[Value, ...] = tuple(_in_order(self))
             return iter(self._ordered)
 
     def unordered(self) -> Iterator[Value]:
@@ -131,7 +131,7 @@ class Values(frozenset["Value"]):
         except AttributeError:
             import hashlib  # few sets are elements of others
 
-            places = repr([_identity(value) for value in self])
+            places = repr([(_place(value), _contents(value)) for value in self])
             self._digest: bytes = hashlib.blake2b(places.encode(errors="replace"), digest_size=16).digest()
             return self._digest
 
@@ -188,8 +188,18 @@ def made(
     return Values({Value(kind, node, script, name, how, (), cls, items)})
 
 
-def _identity(value: Value) -> tuple[object, ...]:
-    """Where a value comes from, and what tells it from others of the same place."""
+def _in_order(values: Values) -> Iterator[Value]:
+    """Values by where they come from, and those of one place by what they hold, which takes longer to find out."""
+    by_place: dict[tuple[object, ...], list[Value]] = {}
+    for value in values.unordered():
+        by_place.setdefault(_place(value), []).append(value)
+    for place in sorted(by_place):
+        same = by_place[place]
+        yield from same if len(same) == 1 else sorted(same, key=_contents)
+
+
+def _place(value: Value) -> tuple[object, ...]:
+    """Where a value comes from, and what tells it from others of the same place, but for what it holds."""
     node, path = value.node, value.script.path if value.script is not None else None
     return (
         str(path or ""),
@@ -200,8 +210,11 @@ def _identity(value: Value) -> tuple[object, ...]:
         value.name or value.how or "",
         tuple(map(str, value.path)),
         "" if value.cls is None else f"{value.cls.script.path}:{value.cls.node.lineno}",
-        tuple((str(key), values.digest) for key, values in value.items),
     )
+
+
+def _contents(value: Value) -> tuple[object, ...]:
+    return tuple((str(key), values.digest) for key, values in value.items)
 
 
 def shallow(values: Values, nesting: int, known: dict[tuple[Values, int], Values]) -> Values:

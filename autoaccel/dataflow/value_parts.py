@@ -89,7 +89,7 @@ def _subscript(owner: Value, step: int | str | None, node: ast.Subscript, script
 
 def element(values: Values, site: ast.AST, script: Script) -> Values:
     """What a `for` over these values yields; batches are named after the loop (`site`) that gets them."""
-    return union(_element(owner, site, script) for owner in values)
+    return union(_element(owner, site, script) for owner in values.unordered())
 
 
 def _element(owner: Value, site: ast.AST, script: Script) -> Values:

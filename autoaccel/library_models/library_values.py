@@ -222,7 +222,7 @@ def without_checkpoint_reads(values: Values) -> Values:
     """A checkpoint read back into a name is what the name held before: `model = torch.load(path)`."""
     if len(values) < 2:
         return values
-    read = [value for value in values if value.kind is Kind.UNKNOWN and value.name == "torch.load"]
+    read = [value for value in values.unordered() if value.kind is Kind.UNKNOWN and value.name == "torch.load"]
     known = values.without(set(read)) if read else values
     return known if known and UNKNOWN not in known else values
 

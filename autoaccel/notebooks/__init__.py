@@ -51,7 +51,7 @@ def of_text(text: str, name: Path | str) -> Source:
 
 
 def _with_cells(source: Source, name: Path | str) -> Source:
-    has_magics = _PERCENT.search(source.data) and _MAGIC.search(source.data)
+    has_magics = b"%%" in source.data and _PERCENT.search(source.data) and _MAGIC.search(source.data)
     return _percent_script(source, name) if has_magics else source
 
 
