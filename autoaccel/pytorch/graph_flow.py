@@ -25,6 +25,7 @@ from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.graph_operations import ENDING_BUILTINS, ENDING_METHODS, SHOWING_METHODS
 from autoaccel.library_models.python_names import CONTAINERS
+from autoaccel.library_models.tensor_operations import STORING
 from autoaccel.pytorch import graph_results
 from autoaccel.pytorch.changing_calls import held_methods
 from autoaccel.pytorch.gradients import asks, is_asking_function, is_backward
@@ -41,6 +42,7 @@ from autoaccel.pytorch.object_references import (
 )
 from autoaccel.pytorch.special_methods import overloads, sets_by_method
 
+_REGISTERING = ("register_", "add_module", "__set")
 _MODELS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION})
 
 
@@ -209,6 +211,8 @@ class GraphFlow:
         kinds = script.values(function.value).kinds
         owner, name = last_name(function.value).lower(), function.attr
         if kinds and kinds <= {Kind.MODULE, Kind.LOSS_FUNCTION, Kind.SCALER}:
+            if name.startswith(_REGISTERING) or name in STORING:
+                raise GraphNeeded(UNFOLLOWED)  # an attribute, or an element, from then on
             return False
         if (kinds and kinds <= {Kind.STRING, Kind.SCHEDULER, Kind.ARRAY}) or name in SHOWING_METHODS | ENDING_METHODS:
             return None

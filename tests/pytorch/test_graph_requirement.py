@@ -95,6 +95,45 @@ net = nn.Linear(2, 2)
                 "lambda of a table that keeps nothing": "f({0: lambda x: x.sum()}.get(0))",
             }.items()
         ),
+        *(
+            pytest.param(f"class A:\n    def __init__(self, log=None):\n{text}", True, id=name)
+            for name, text in {
+                "another name of an attribute": "        self.m = []\n        self.z = self.m\n"
+                "a = A()\na.z.append(call())\na.m[0].backward()\n",
+                "an attribute in a list": "        self.m = []\n        self.z = [self.m]\n"
+                "a = A()\na.z[0].append(call())\na.m[0].backward()\n",
+                "handed to an object": "        self.z = log\nm = []\na = A(m)\na.z.append(call())\nm[0].backward()\n",
+                "handed to an object in a dict": "        self.z = log\nm = []\na = A({'k': m})\n"
+                "a.z['k'].append(call())\nm[0].backward()\n",
+                "put into a list before": "        self.m, self.n = [], []\n        self.n.append(self.m)\n"
+                "a = A()\na.n[0].append(call())\na.m[0].backward()\n",
+            }.items()
+        ),
+        *(
+            pytest.param(f"import copy, itertools, random, types\nm = []\n{text}\nm[0].backward()\n", True, id=name)
+            for name, text in {
+                "a loop over lists": "for a in [m]:\n    a.append(call())",
+                "a loop over a sum": "for a in [m] + [[]]:\n    a.append(call())",
+                "a loop over pairs": "for k, a in {'k': m}.items():\n    a.append(call())",
+                "of a comprehension": "[a for a in (m,)][0].append(call())",
+                "in a shallow copy": "{'k': m}.copy()['k'].append(call())",
+                "in another shallow copy": "d = {'k': m}\nb = d.copy()\nb['k'].append(call())",
+                "in a copy by copy": "copy.copy([m])[0].append(call())",
+                "chosen": "max([m], [m])[0].append(call())",
+                "drawn": "random.choice([m]).append(call())",
+                "chained": "next(itertools.chain([m])).append(call())",
+                "by a lambda": "f = lambda: m\nf().append(call())",
+                "in a namespace": "types.SimpleNamespace(k=m).k.append(call())",
+                "in a list in a list": "n = []\nn.append(m)\nn[0].append(call())",
+            }.items()
+        ),
+        pytest.param("net.register_buffer('v', call())\nnet.v.backward()\n", True, id="buffer"),
+        pytest.param(
+            "for a in [[], []]:\n    a.append(call())\nprint(a[0].item())\n", False, id="a loop over new lists"
+        ),
+        pytest.param(
+            "import collections\nd = collections.defaultdict(list)\nd[1].append(call())\n", False, id="new list"
+        ),
         pytest.param("import operator\noperator.methodcaller('add', call())(a)\n", True, id="methodcaller"),
         pytest.param("import itertools\nlist(itertools.starmap(a, [(call(), 1)]))\n", True, id="starmap"),
         pytest.param(
