@@ -267,6 +267,9 @@ class _Search:
         self.inputs.objects.add(node)
         for item in (item for _, items in value.items for item in items):
             self._hold(item)
+        if isinstance(node, ast.arg) and (function := file.parent(file.parent(node) or node)) is not None:
+            calls = file.callers(function)  # of `*args`, `**options`
+            self._pending.extend((other, each, ()) for other, call in calls for each in given_values(call))
         if value.kind in DATA:
             self._pending.extend((file, each, ()) for each in same_memory(value))
         elif value.cls is None:
