@@ -107,5 +107,12 @@ NO_LOW_PRECISION_KERNELS = frozenset(
     name.removeprefix("torch.") for names in REFUSING.values() for name in names if name.count(".") == 1
 ) | frozenset(
     """slogdet lstsq eig symeig lu_factor matrix_exp istft lobpcg Gamma Dirichlet Beta MultivariateNormal
-    LowRankMultivariateNormal StudentT Chi2 Wishart InverseGamma FisherSnedecor""".split()
+    LowRankMultivariateNormal StudentT Chi2 Wishart InverseGamma FisherSnedecor rrelu nuclear_norm""".split()
+)
+# Distributions over classes whose probabilities have to add up to 1, which rounded ones do not.
+OF_PROBABILITIES = frozenset("Categorical OneHotCategorical OneHotCategoricalStraightThrough Multinomial".split())
+# Cast what they compute to the precision of `out=`; others insist on the same.
+CASTING_TO_OUT = frozenset(
+    """add sub subtract mul multiply div divide true_divide cat concat stack exp exp2 expm1 log log2 log10 log1p sigmoid
+    tanh sin cos sqrt rsqrt square reciprocal erf pow maximum minimum addcmul addcdiv atan2 hypot""".split()
 )

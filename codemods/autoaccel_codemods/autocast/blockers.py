@@ -140,6 +140,8 @@ def _call_reason(script: Script, call: ast.Call) -> str | None:
     function = call.func
     if not isinstance(function, ast.Attribute) or qualified is not None:
         return None
+    if function.attr.startswith("to_sparse"):
+        return skip_reasons.SPARSE_MADE
     return _conversion(script, call, function)
 
 

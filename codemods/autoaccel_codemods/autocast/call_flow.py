@@ -6,15 +6,17 @@ import ast
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.call_arguments import given_values
-from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.dataflow.call_arguments import given_as, given_values
+from autoaccel.dataflow.syntax_index import breadth_first, is_constant
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import (
+    CASTING_TO_OUT,
     ENDS,
     LOSSES,
     METHODS,
     NO_LOW_PRECISION_KERNELS,
     NO_TENSOR_BUILTINS,
+    OF_PROBABILITIES,
     PRODUCTS,
     SAME_DTYPE_NON_PRODUCTS,
     STORING,
@@ -92,6 +94,8 @@ def _given_library(search: Search, low: Low, call: ast.Call, qualified: str) -> 
         algebra = qualified.startswith(("torch.linalg.", "torch.fft.")) and last not in ("norm", "vector_norm")
         if last in NO_LOW_PRECISION_KERNELS or algebra:
             search.sink(low, skip_reasons.NO_KERNEL.format(name=last))
+        elif (reason := refused(low, call, last)) is not None:
+            search.sink(low, reason)
         elif last in PRODUCTS and not low.auto:
             search.sink(low, skip_reasons.PRODUCT_OUTSIDE)
         elif last in SAME_DTYPE_NON_PRODUCTS and not low.auto:
@@ -109,6 +113,21 @@ def _given_library(search: Search, low: Low, call: ast.Call, qualified: str) -> 
         search.pass_on(low, call, low.part)
     elif not qualified.startswith(_METRICS):
         search.sink(low, skip_reasons.HANDED_TO_NUMPY)
+
+
+def refused(low: Low, call: ast.Call, name: str) -> str | None:
+    """Why a function or method of torch's is not given low precision, as it goes by what else it is given."""
+    script = low.script
+    nuclear = name == "norm" and any(getattr(each, "value", None) == "nuc" for each in given_values(call))
+    antialias = given_as(call, "antialias")
+    if nuclear or (name == "interpolate" and antialias is not None and not is_constant(antialias, False)):
+        return skip_reasons.NO_KERNEL.format(name=name)
+    if name in OF_PROBABILITIES and low.node is not given_as(call, "logits") and low.node not in call.args[1:]:
+        return skip_reasons.PROBABILITIES.format(name=name)
+    written = given_as(call, "out")
+    if written is not None and name not in CASTING_TO_OUT and script.kind(written) is not Kind.NONE:
+        return skip_reasons.ONE_PRECISION.format(name=name)
+    return None
 
 
 def _given_builtin(search: Search, low: Low, call: ast.Call, name: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.tensor_operations import (
     ENDS,
     INFORMATION,
@@ -120,6 +121,9 @@ def _operand(search: Search, low: Low, parent: ast.BinOp) -> None:
     other = parent.right if parent.left is low.node else parent.left
     if low.script.kind(other) is Kind.ARRAY:
         search.sink(low, skip_reasons.NUMPY_COMPUTES)
+    if low.script.kind(other) is Kind.NUMBER and any(map(_is_imaginary, breadth_first(other))):
+        search.sink(low, skip_reasons.NO_KERNEL.format(name="complex"))
+        return
     if isinstance(parent.op, ast.Add | ast.Sub):
         statement = low.script.statement(parent)
         names = low.script.within(other, ast.Name) if isinstance(statement, ast.Assign) else ()
@@ -127,6 +131,10 @@ def _operand(search: Search, low: Low, parent: ast.BinOp) -> None:
         search.running += ((low, each) for each in kept)
     if not isinstance(parent.op, ast.Mod) or low.script.kind(parent.left) is not Kind.STRING:
         search.pass_on(low, parent)
+
+
+def _is_imaginary(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, complex)
 
 
 def _added(search: Search, low: Low, parent: ast.AugAssign) -> None:
@@ -163,6 +171,9 @@ def _attribute(search: Search, low: Low, parent: ast.Attribute) -> None:
         _written(search, low, low.node, call.args[-1] if call.args else None)
     if name in NO_LOW_PRECISION_KERNELS:
         search.sink(low, skip_reasons.NO_KERNEL.format(name=name))
+        return
+    if (reason := call_flow.refused(low, call, name)) is not None:
+        search.sink(low, reason)
         return
     if name in SAME_DTYPE_NON_PRODUCTS and not low.auto:
         search.sink(low, skip_reasons.ONE_PRECISION.format(name=name))
