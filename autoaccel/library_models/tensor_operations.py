@@ -109,6 +109,13 @@ NO_LOW_PRECISION_KERNELS = frozenset(
     """slogdet lstsq eig symeig lu_factor matrix_exp istft lobpcg Gamma Dirichlet Beta MultivariateNormal
     LowRankMultivariateNormal StudentT Chi2 Wishart InverseGamma FisherSnedecor rrelu nuclear_norm""".split()
 )
+# Need more digits of what has been computed than low precision keeps: a rounded matrix is no longer positive definite.
+LINEAR_ALGEBRA = frozenset(
+    """cholesky cholesky_ex cholesky_inverse cholesky_solve cond det eig eigh eigvals eigvalsh inv inv_ex inverse
+    ldl_factor ldl_factor_ex ldl_solve lobpcg logdet lstsq lu lu_factor lu_factor_ex lu_solve matrix_exp matrix_power
+    matrix_rank pca_lowrank pinv pinverse qr slogdet solve solve_ex solve_triangular svd svd_lowrank svdvals tensorinv
+    tensorsolve triangular_solve MultivariateNormal Wishart""".split()
+)
 # Distributions over classes whose probabilities have to add up to 1, which rounded ones do not.
 OF_PROBABILITIES = frozenset("Categorical OneHotCategorical OneHotCategoricalStraightThrough Multinomial".split())
 # Cast what they compute to the precision of `out=`; others insist on the same.

@@ -12,6 +12,7 @@ from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import (
     CASTING_TO_OUT,
     ENDS,
+    LINEAR_ALGEBRA,
     LOSSES,
     METHODS,
     NO_LOW_PRECISION_KERNELS,
@@ -93,7 +94,7 @@ def _given_library(search: Search, low: Low, call: ast.Call, qualified: str) -> 
     elif qualified.startswith(TORCH):
         algebra = qualified.startswith(("torch.linalg.", "torch.fft.")) and last not in ("norm", "vector_norm")
         if last in NO_LOW_PRECISION_KERNELS or algebra:
-            search.sink(low, skip_reasons.NO_KERNEL.format(name=last))
+            given_refusing(search, low, call, last)
         elif (reason := refused(low, call, last)) is not None:
             search.sink(low, reason)
         elif last in PRODUCTS and not low.auto:
@@ -113,6 +114,22 @@ def _given_library(search: Search, low: Low, call: ast.Call, qualified: str) -> 
         search.pass_on(low, call, low.part)
     elif not qualified.startswith(_METRICS):
         search.sink(low, skip_reasons.HANDED_TO_NUMPY)
+
+
+def given_refusing(search: Search, low: Low, call: ast.Call, name: str) -> None:
+    """What is low is handed to what has no kernels for it: cast, if what is made of it can do without more digits."""
+    if name in LINEAR_ALGEBRA and not _is_no_matrix(low, call, name) and search.is_computed(low):
+        search.problem(low, skip_reasons.COMPUTED_MATRIX.format(name=name))
+    else:
+        search.sink(low, skip_reasons.NO_KERNEL.format(name=name))
+
+
+def _is_no_matrix(low: Low, call: ast.Call, name: str) -> bool:
+    """Whether a distribution is given its mean, or a root of its covariance, which stays one when it is rounded."""
+    if name not in ("MultivariateNormal", "Wishart"):
+        return False
+    named = [given_as(call, each) for each in ("loc", "df", "scale_tril")]
+    return any(low.node is each for each in (*named, *call.args[:1], *call.args[3:4]))
 
 
 def refused(low: Low, call: ast.Call, name: str) -> str | None:

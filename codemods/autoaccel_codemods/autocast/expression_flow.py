@@ -170,7 +170,7 @@ def _attribute(search: Search, low: Low, parent: ast.Attribute) -> None:
     if name in WRITING:
         _written(search, low, low.node, call.args[-1] if call.args else None)
     if name in NO_LOW_PRECISION_KERNELS:
-        search.sink(low, skip_reasons.NO_KERNEL.format(name=name))
+        call_flow.given_refusing(search, low, call, name)
         return
     if (reason := call_flow.refused(low, call, name)) is not None:
         search.sink(low, reason)

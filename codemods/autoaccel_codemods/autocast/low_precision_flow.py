@@ -19,8 +19,10 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import ScriptNode
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import LOW, METHODS, NO_TENSOR_BUILTINS, STORING
+from autoaccel.library_models.tensor_views import VIEWS
 from autoaccel.pytorch import implicit_calls, module_containers
 from autoaccel.pytorch.reachable_code import running_code
 from autoaccel.pytorch.step_effects import Effect, call_effects
@@ -33,6 +35,7 @@ from autoaccel_codemods.autocast.hoists import Hoist
 from autoaccel_codemods.autocast.storage_flow import CONTAINERS
 from autoaccel_codemods.autocast.tensor_content import Content
 
+_VIEWED = VIEWS | frozenset("contiguous clone detach cpu cuda to double".split())
 _NOTHING_YET = frozenset({Kind.NUMBER, Kind.NONE})
 _OBJECTS = frozenset({Kind.MODULE, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.LOADER})
 # What these modules give takes over the precision of what goes in; weights of embeddings are looked up as they are.
@@ -315,6 +318,30 @@ class Search:
         if isinstance(low.node, ast.Name | ast.Attribute | ast.Subscript) and not isinstance(low.node.ctx, ast.Load):
             return False
         return content(low.script, low.node) is Content.FLOATING
+
+    def is_computed(self, low: Low) -> bool:
+        """Whether a value may be more than what a module of torch's gives, or views of it: a product, a sum."""
+        pending, seen = [low], set[Low]()
+        while pending:
+            each = pending.pop()
+            if each in seen:
+                continue
+            seen.add(each)
+            node = each.node
+            if node in self.sources:
+                functions = each.script.values(node.func) if isinstance(node, ast.Call) else ()
+                names = [value.name or "" for value in functions if value.kind is Kind.MODULE]
+                if not names or not all(name.startswith(TORCH) for name in names):
+                    return True
+                continue
+            kept = not isinstance(node, ast.Call) or last_name(node.func) in _VIEWED or self.callees(each.script, node)
+            if isinstance(node, ast.BinOp) or not kept:
+                return True
+            causes = [cause for (made, _), found in self.causes.items() if made is node for cause in found]
+            if not causes:
+                return True
+            pending += causes
+        return False
 
     def problem(self, low: Low, reason: str) -> None:
         self.problems.append(problem_at(low.script, low.node, reason, self.script, self.report_at))
