@@ -45,12 +45,12 @@ DRAWING = frozenset("rand randn randint randperm normal rand_like randn_like ran
 DRAWING_IN_PLACE = frozenset("uniform_ normal_ random_ bernoulli_ exponential_ log_normal_".split())
 
 # Refuse operands of different precision where autocast is off.
-_MATRIX_PRODUCTS = frozenset("matmul mm bmm einsum addmm baddbmm mv dot tensordot addmv inner".split())
+MATRIX_PRODUCTS = frozenset("matmul mm bmm einsum addmm baddbmm mv dot tensordot addmv inner".split())
 _LAYER_PRODUCTS = _of_dimensions("conv conv_transpose") | frozenset(
     """linear bilinear cdist grid_sample scaled_dot_product_attention layer_norm group_norm batch_norm instance_norm
     multi_head_attention_forward lerp""".split()
 )
-PRODUCTS = _MATRIX_PRODUCTS | _LAYER_PRODUCTS | frozenset("vdot lerp_ chain_matmul multi_dot".split())
+PRODUCTS = MATRIX_PRODUCTS | _LAYER_PRODUCTS | frozenset("vdot lerp_ chain_matmul multi_dot".split())
 
 # Decimals, whatever goes in.
 FLOATING = (
@@ -64,7 +64,7 @@ FLOATING = (
     quantile nanquantile float double half bfloat16 FloatTensor DoubleTensor HalfTensor""".split()
 )
 # What goes in, with other values or in another shape: decimals stay decimals and whole numbers whole.
-_SAME = VIEW_METHODS | VIEW_ATTRIBUTES | WITH_INDICES | _MATRIX_PRODUCTS | _of_dimensions("max_pool adaptive_max_pool")
+_SAME = VIEW_METHODS | VIEW_ATTRIBUTES | WITH_INDICES | MATRIX_PRODUCTS | _of_dimensions("max_pool adaptive_max_pool")
 KEEPING = _SAME | frozenset(
     """detach_ clone cpu cuda contiguous fold flip roll repeat repeat_interleave tile stack cat concat concatenate
     hstack vstack dstack index_select gather take take_along_dim masked_select masked_fill masked_fill_ where

@@ -60,6 +60,7 @@ from autoaccel_codemods.autocast import (
     blockers,
     gradient_scaling,
     literal_gain,
+    lost_digits,
     low_precision_flow,
     regions,
     step_problems,
@@ -100,6 +101,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         [sigmoid_bce]           sigmoids that go into a binary cross-entropy, which are computed in float32
         [unsafe_operations]     what does not work in low precision, in all the code that the regions reach
         [filled_numbers]        numbers that it cannot hold
+        [lost_digits]           differences of rounded numbers, of which little is left
+        [value_origins]         what an expression stands for, and what computed it
         [stored_results]        ratios to what the model gave before, which would be of two precisions
         gradient_scaling        what is unscaled where, and where the scale is updated; not asked where numbers do not
                                 fit float16, or nothing leaves the CPU: bfloat16 needs no scaler
@@ -167,6 +170,7 @@ def _evaluation_only(script: Script) -> Iterator[Finding | Skipped]:
         flow = low_precision_flow.find(script, [each.statement], [], [each.call], each.call)
         problems = (
             *unsafe_operations.in_code(code, script, each.call),
+            *lost_digits.in_code(code, script, each.call),
             *blockers.in_file(script, each.call),
             *blockers.unseen_hooks(script, each.call),
             *flow.problems,

@@ -22,7 +22,7 @@ from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.step_effects import Effect, call_effects, effects, is_sensitive, may_run_model
 from autoaccel.pytorch.training_steps import Backward, TrainingStep, scope_of
-from autoaccel_codemods.autocast import skip_reasons, stored_results, unsafe_operations
+from autoaccel_codemods.autocast import lost_digits, skip_reasons, stored_results, unsafe_operations
 from autoaccel_codemods.autocast.backward_slice import Slice, changed, variables
 from autoaccel_codemods.autocast.blockers import Problem, in_step
 from autoaccel_codemods.autocast.float_tensors import content
@@ -129,6 +129,8 @@ class _Planner:
         self.found.code = reachable_code(self.script, inside)
         report_at = self.step.backwards[0].call
         self.found.problems += unsafe_operations.in_code(self.found.code, self.script, report_at)
+        slice_code = [*self.found.code, *((self.script, each) for each in self.slice.statements)]
+        self.found.problems += lost_digits.in_code(slice_code, self.script, report_at)
         self.found.problems += stored_results.in_regions(parts, self.slice.statements, self.script, report_at)
         if self.probabilities:
             self.found.float32_casts += sigmoid_arguments(self.found.code, self.script)

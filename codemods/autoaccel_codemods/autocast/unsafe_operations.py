@@ -39,11 +39,8 @@ _MIXED_DTYPES_RAISE = frozenset(
 }
 _LOWERED = frozenset().union(*autocast_operations.LOWER.values())
 _IN_PLACE = frozenset(f"{name}_" for name in _LOWERED)  # autocast leaves these as they are
-_ANGLES = frozenset("acos arccos asin arcsin atanh arctanh".split())
-_ROOTS = frozenset("sqrt rsqrt".split())
-_LOGS = frozenset("log log2 log10".split())
+_ANGLES = frozenset("acos arccos acosh arccosh asin arcsin atanh arctanh".split())
 _AT_LEAST = frozenset("clamp clamp_ clamp_min clamp_min_ clip clip_ maximum relu".split())
-_SQUARES = frozenset("pow square".split())
 _HALF_ROUNDS_TO_ZERO = 2.0**-25  # half of the smallest number above 0
 
 
@@ -83,10 +80,6 @@ def _unsafe(script: Script, node: ast.AST) -> str | None:
         return skip_reasons.DOUBLE_COUNTS
     if (beyond := filled_numbers.beyond_bfloat16(script, node)) is not None:
         return skip_reasons.BEYOND_BFLOAT16.format(number=beyond)
-    if (operand := _operand(script, node, _LOGS)) is not None and _complement(operand) is not None:
-        return skip_reasons.LOG_OF_COMPLEMENT
-    if (operand := _operand(script, node, _ROOTS)) is not None and _is_square(_complement(operand)):
-        return skip_reasons.ROOT_OF_COMPLEMENT
     if _operand(script, node, _ANGLES) is not None:
         return skip_reasons.ANGLE.format(name=name)
     if not isinstance(function, ast.Attribute):
@@ -232,36 +225,6 @@ def _operand(script: Script, call: ast.Call, names: frozenset[str]) -> ast.expr 
     if isinstance(call.func, ast.Attribute) and not call.args:
         return call.func.value
     return None
-
-
-def _complement(expression: ast.expr) -> ast.expr | None:
-    """What is taken from a number: p of `1 - p`, of `1 - p + eps` and of `(1 - p).clamp(min=0)`."""
-    match expression:
-        case ast.BinOp(left=ast.Constant(), op=ast.Sub(), right=right):
-            return right
-        case ast.BinOp(left=inner, op=ast.Add(), right=ast.Constant() | ast.Name() | ast.Attribute()):
-            return _complement(inner)
-        case ast.BinOp(left=ast.BinOp() as inner, op=ast.Sub()):
-            return _complement(inner)
-        case ast.Call(func=ast.Attribute(value=ast.BinOp() as inner, attr=attr)) if attr in _AT_LEAST:
-            return _complement(inner)
-        case ast.Call(args=[ast.BinOp() as inner, *_]) if last_name(expression.func) in _AT_LEAST:
-            return _complement(inner)
-        case _:
-            return None
-
-
-def _is_square(expression: ast.expr | None) -> bool:
-    """`x * x`, `x ** 2`, `x.pow(2)`."""
-    match expression:
-        case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            return ast.dump(left) == ast.dump(right)
-        case ast.BinOp(op=ast.Pow()):
-            return True
-        case ast.Call():
-            return last_name(expression.func) in _SQUARES
-        case _:
-            return False
 
 
 def written_by_index(script: Script, index: ast.expr) -> bool:

@@ -1,0 +1,197 @@
+"""What is left of rounded numbers where most of their digits cancel: `log(1 - p)`, `a² + b² - 2ab`, `E[x²] - E[x]²`.
+
+A result in bfloat16 has eight binary digits. A difference of two that are close keeps few or none of them, which does no
+harm where it is added to something, but where a logarithm, a root or a quotient makes it large, or where the difference
+is all that is wanted.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from autoaccel.analysis.script import Script
+from autoaccel.dataflow.call_arguments import given_as
+from autoaccel.dataflow.completeness import ScriptNode
+from autoaccel.dataflow.syntax_index import last_name
+from autoaccel_codemods.autocast import skip_reasons
+from autoaccel_codemods.autocast.blockers import Problem, problem_at
+from autoaccel_codemods.autocast.value_origins import (
+    Place,
+    is_computed,
+    is_number,
+    is_product,
+    operand,
+    operands,
+    spelled,
+    value_of,
+)
+
+_LOGS = frozenset("log log_ log2 log10 logit xlogy".split())
+_ROOTS = frozenset("sqrt sqrt_ rsqrt".split())
+_ORDERS = frozenset("topk argmin argsort sort kthvalue".split())
+_PROBABLE = frozenset("Bernoulli Geometric Binomial NegativeBinomial ContinuousBernoulli RelaxedBernoulli".split())
+_SUBTRACTIONS = frozenset("sub subtract rsub".split())
+# What is as small as what goes in, or one of several that go in.
+_CARRYING = frozenset(
+    """clamp clamp_ clamp_min clamp_min_ clip clip_ maximum relu abs where cat concat stack hstack vstack mul multiply
+    div divide pow square prod masked_fill nan_to_num neg""".split()
+)
+_NOT_SMALL = 0.5  # a number beside which what is added no longer matters
+
+
+def in_code(code: Iterable[ScriptNode], file: Script, report_at: ast.AST) -> Iterator[Problem]:
+    """Reasons in code that comes under autocast, or is given its results; `report_at` stands for other files."""
+    seen = set[ast.AST]()
+    for script, node in code:
+        if getattr(node, "name", "") in ("__init__", "__new__"):
+            continue
+        for part in script.syntax_index.within_any(node, (ast.Call, ast.BinOp)):
+            if part not in seen:
+                seen.add(part)
+                reason = _reason(script, part)
+                if reason is not None:
+                    yield problem_at(script, part, reason, file, report_at)
+
+
+def _reason(script: Script, node: ast.AST) -> str | None:
+    match node:
+        case ast.Call():
+            return _call(script, node)
+        case ast.BinOp(op=ast.Div(), right=right) if not is_number(script, right) and _complements(script, right):
+            return skip_reasons.QUOTIENT_OF_COMPLEMENT
+        case ast.BinOp(op=ast.Pow(), left=left, right=right) if value_of(script, right) in (0.5, -0.5):
+            return skip_reasons.ROOT_OF_COMPLEMENT if _complements(script, left) else None
+        case _:
+            return None
+
+
+def _call(script: Script, call: ast.Call) -> str | None:
+    name = last_name(call.func)
+    if name in _PROBABLE and (script.qualname(call.func) or "").startswith("torch.distributions."):
+        return _of_probabilities(script, call)
+    given = operand(script, call)
+    if given is None:
+        return None
+    if name in _LOGS and _complements(script, operands(script, call)[-1] if name == "xlogy" else given):
+        return skip_reasons.LOG_OF_COMPLEMENT
+    if name == "log1p" and any(is_computed(*each) for each in _negatives(script, given)):
+        return skip_reasons.LOG_OF_COMPLEMENT
+    exponent = value_of(script, call.args[-1]) if name == "pow" and call.args else None
+    if (name in _ROOTS or exponent in (0.5, -0.5)) and _complements(script, given):
+        return skip_reasons.ROOT_OF_COMPLEMENT
+    if name == "reciprocal" and _complements(script, given):
+        return skip_reasons.QUOTIENT_OF_COMPLEMENT
+    if name in _ORDERS and any(is_product(*part) for each in _complements(script, given) for part in _unscaled(*each)):
+        return skip_reasons.EXPANDED_DISTANCE
+    return None
+
+
+def _of_probabilities(script: Script, call: ast.Call) -> str | None:
+    """`Bernoulli(p)`, which computes the logarithm of 1 - p, unless it only draws."""
+    drawn = script.parent(call)
+    if isinstance(drawn, ast.Attribute) and drawn.attr == "sample":
+        return None
+    given = given_as(call, "probs") or next(iter(call.args), None)
+    return skip_reasons.LOG_OF_COMPLEMENT if given is not None and is_computed(script, given) else None
+
+
+def _complements(script: Script, expression: ast.expr) -> list[Place]:
+    """What of a region's results is taken from a number, in what an expression is as small as."""
+    return [each for each in _taken(script, expression) if is_computed(*each)]
+
+
+def _carried(script: Script, expression: ast.expr) -> Iterator[Place]:
+    """The expressions that one is as small as: its factors, its parts, what a small number is added to."""
+    pending, seen = [(script, expression)], set[ast.AST]()
+    while pending:
+        for file, node in spelled(*pending.pop()):
+            if node in seen:
+                continue
+            seen.add(node)
+            yield file, node
+            inner: list[ast.expr] = []
+            match node:
+                case ast.BinOp(op=ast.Mult() | ast.Div(), left=left, right=right):
+                    inner = [left, right]
+                case ast.BinOp(op=ast.Pow(), left=left) | ast.UnaryOp(operand=left):
+                    inner = [left]
+                case ast.BinOp(op=ast.Add(), left=left, right=right):
+                    sides = (left, right), (right, left)
+                    inner = [one for one, other in sides if abs(value_of(file, other) or 0.0) < _NOT_SMALL]
+                case ast.BinOp(op=ast.Sub(), left=ast.BinOp() as left, right=right) if is_number(file, right):
+                    inner = [left]
+                case ast.Call() if last_name(node.func) in _CARRYING:
+                    inner = operands(file, node)
+            pending += [(file, each) for each in inner]
+
+
+def _taken(script: Script, expression: ast.expr) -> Iterator[Place]:
+    """p of `1 - p`, `torch.sub(1, p)`, `-p + 1` and `(p - 1).abs()`, wherever it is in an expression."""
+    for file, node in _carried(script, expression):
+        match node:
+            case ast.BinOp(op=ast.Sub(), left=left, right=right):
+                yield from _beside_number(file, left, right)
+            case ast.BinOp(op=ast.Add(), left=left, right=right):
+                for one, other in ((left, right), (right, left)):
+                    if (value_of(file, one) or 0.0) >= _NOT_SMALL:
+                        yield from _negatives(file, other)
+            case ast.Call() if last_name(node.func) in _SUBTRACTIONS and len(given := operands(file, node)) > 1:
+                yield from _beside_number(file, *given[:2])
+
+
+def _beside_number(script: Script, first: ast.expr, second: ast.expr) -> Iterator[Place]:
+    """Of a difference, the side beside a number; of `p - 1e-3` none."""
+    for one, other in ((first, second), (second, first)):
+        value = value_of(script, one)
+        if (value is None and (one is first and is_number(script, one))) or abs(value or 0.0) >= _NOT_SMALL:
+            yield script, other
+    if _is_ones(script, first):
+        yield script, second
+
+
+def _is_ones(script: Script, expression: ast.expr) -> bool:
+    return any(
+        isinstance(node, ast.Call) and last_name(node.func) in ("ones_like", "ones")
+        for _, node in spelled(script, expression)
+    )
+
+
+def _negatives(script: Script, expression: ast.expr) -> Iterator[Place]:
+    """p of `-p`, `-p + 1e-7`, `-2 * p`, `p.neg()`."""
+    pending, seen = [(script, expression)], set[ast.AST]()
+    while pending:
+        for file, node in spelled(*pending.pop()):
+            if node in seen:
+                continue
+            seen.add(node)
+            match node:
+                case ast.UnaryOp(op=ast.USub(), operand=inner):
+                    yield file, inner
+                case ast.BinOp(op=ast.Mult(), left=left, right=right):
+                    for one, other in ((left, right), (right, left)):
+                        if (value_of(file, one) or 0.0) < 0:
+                            yield file, other
+                    pending += [(file, left), (file, right)]
+                case ast.BinOp(op=ast.Div() | ast.Pow(), left=left):
+                    pending.append((file, left))
+                case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right):
+                    pending += [(file, one) for one, other in ((left, right), (right, left)) if is_number(file, other)]
+                case ast.Call() if last_name(node.func) == "neg":
+                    yield from ((file, each) for each in operands(file, node))
+                case ast.Call() if last_name(node.func) in _CARRYING:
+                    pending += [(file, each) for each in operands(file, node)]
+
+
+def _unscaled(script: Script, expression: ast.expr) -> Iterator[Place]:
+    """What is multiplied by numbers: a of `2 * a`, of `-a / 3`."""
+    for file, node in spelled(script, expression):
+        match node:
+            case ast.UnaryOp(operand=inner):
+                yield from _unscaled(file, inner)
+            case ast.BinOp(op=ast.Mult(), left=left, right=right) if is_number(file, left):
+                yield from _unscaled(file, right)
+            case ast.BinOp(op=ast.Mult() | ast.Div(), left=left, right=right) if is_number(file, right):
+                yield from _unscaled(file, left)
+            case _:
+                yield file, node
