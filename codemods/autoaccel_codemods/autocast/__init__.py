@@ -102,6 +102,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         [unsafe_operations]     what does not work in low precision, in all the code that the regions reach
         [filled_numbers]        numbers that it cannot hold
         [lost_digits]           differences of rounded numbers, of which little is left
+        [expanded_squares]      squared distances and variances by their expanded formulas
         [value_origins]         what an expression stands for, and what computed it
         [stored_results]        ratios to what the model gave before, which would be of two precisions
         gradient_scaling        what is unscaled where, and where the scale is updated; not asked where numbers do not

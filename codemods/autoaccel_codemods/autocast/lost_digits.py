@@ -1,6 +1,6 @@
 """What is left of rounded numbers where most of their digits cancel: `log(1 - p)`, `a² + b² - 2ab`, `E[x²] - E[x]²`.
 
-A result in bfloat16 has eight binary digits. A difference of two that are close keeps few or none of them, which does no
+A result in bfloat16 has eight binary digits. A difference of two close ones keeps few or none of them, which does no
 harm where it is added to something, but where a logarithm, a root or a quotient makes it large, or where the difference
 is all that is wanted.
 """
@@ -16,6 +16,7 @@ from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel_codemods.autocast import skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem, problem_at
+from autoaccel_codemods.autocast.expanded_squares import addends, is_distance, is_variance
 from autoaccel_codemods.autocast.value_origins import (
     Place,
     is_computed,
@@ -55,6 +56,10 @@ def in_code(code: Iterable[ScriptNode], file: Script, report_at: ast.AST) -> Ite
 
 
 def _reason(script: Script, node: ast.AST) -> str | None:
+    if is_distance(script, node):
+        return skip_reasons.EXPANDED_DISTANCE
+    if is_variance(script, node):
+        return skip_reasons.EXPANDED_VARIANCE
     match node:
         case ast.Call():
             return _call(script, node)
@@ -82,7 +87,7 @@ def _call(script: Script, call: ast.Call) -> str | None:
         return skip_reasons.ROOT_OF_COMPLEMENT
     if name == "reciprocal" and _complements(script, given):
         return skip_reasons.QUOTIENT_OF_COMPLEMENT
-    if name in _ORDERS and any(is_product(*part) for each in _complements(script, given) for part in _unscaled(*each)):
+    if name in _ORDERS and any(is_product(*part) for each in _complements(script, given) for part in addends(*each)):
         return skip_reasons.EXPANDED_DISTANCE
     return None
 
@@ -181,17 +186,3 @@ def _negatives(script: Script, expression: ast.expr) -> Iterator[Place]:
                     yield from ((file, each) for each in operands(file, node))
                 case ast.Call() if last_name(node.func) in _CARRYING:
                     pending += [(file, each) for each in operands(file, node)]
-
-
-def _unscaled(script: Script, expression: ast.expr) -> Iterator[Place]:
-    """What is multiplied by numbers: a of `2 * a`, of `-a / 3`."""
-    for file, node in spelled(script, expression):
-        match node:
-            case ast.UnaryOp(operand=inner):
-                yield from _unscaled(file, inner)
-            case ast.BinOp(op=ast.Mult(), left=left, right=right) if is_number(file, left):
-                yield from _unscaled(file, right)
-            case ast.BinOp(op=ast.Mult() | ast.Div(), left=left, right=right) if is_number(file, right):
-                yield from _unscaled(file, left)
-            case _:
-                yield file, node
