@@ -20,6 +20,9 @@ Left alone:
 - code that low precision breaks: operations that have no kernels for it on the CPU or on CUDA, such as linear algebra,
   products in place, writing by index, custom autograd functions, averages kept by hand, angles by `acos`, numbers that
   bfloat16 cannot hold, `masked_fill(mask, torch.finfo(torch.float32).min)`;
+- differences of rounded numbers, of which little is left: `log(1 - p)`, `1 / (1 - p)`, `sqrt(1 - x²)`, distances as
+  `a² + b² - 2ab`, variances as `E[x²] - E[x]²`, finite differences of results, results beside a large number, `sin` of
+  many turns, ranks of scores;
 - losses of the ratio between what a model gives and what it gave before, `exp(log_prob - old_log_prob)` of PPO: those
   that are kept are in float32;
 - steps whose forward or optimizer is not in sight, and a step that is made a single time;
@@ -103,6 +106,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         [filled_numbers]        numbers that it cannot hold
         [lost_digits]           differences of rounded numbers, of which little is left
         [expanded_squares]      squared distances and variances by their expanded formulas
+        [coarse_steps]          what is finer than the steps of bfloat16
         [value_origins]         what an expression stands for, and what computed it
         [stored_results]        ratios to what the model gave before, which would be of two precisions
         gradient_scaling        what is unscaled where, and where the scale is updated; not asked where numbers do not

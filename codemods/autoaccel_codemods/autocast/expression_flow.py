@@ -20,6 +20,7 @@ from autoaccel.library_models.tensor_operations import (
     WRITING,
 )
 from autoaccel_codemods.autocast import call_flow, skip_reasons, storage_flow
+from autoaccel_codemods.autocast.coarse_steps import is_rank
 from autoaccel_codemods.autocast.operation_content import is_pair
 from autoaccel_codemods.autocast.storage_flow import CONTAINERS
 from autoaccel_codemods.autocast.unsafe_operations import written_by_index
@@ -89,6 +90,8 @@ def follow(search: Search, low: Low) -> None:
         case ast.arguments():  # a default: each call may use it
             search.fed_by_others(script, script.parent(parent), low)  # type: ignore[arg-type]
         case ast.Compare(left=left, comparators=others):
+            if any(each is not node and is_rank(script, node, each) for each in (left, *others)):
+                search.problem(low, skip_reasons.TIES)
             if any(script.kind(each) is Kind.ARRAY for each in (left, *others)):
                 search.sink(low, skip_reasons.NUMPY_COMPUTES)
         case ast.Yield() | ast.YieldFrom() | ast.MatchValue() | ast.Match():

@@ -14,7 +14,7 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.syntax_index import last_name
-from autoaccel_codemods.autocast import skip_reasons
+from autoaccel_codemods.autocast import coarse_steps, skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem, problem_at
 from autoaccel_codemods.autocast.expanded_squares import addends, is_distance, is_variance
 from autoaccel_codemods.autocast.value_origins import (
@@ -60,6 +60,8 @@ def _reason(script: Script, node: ast.AST) -> str | None:
         return skip_reasons.EXPANDED_DISTANCE
     if is_variance(script, node):
         return skip_reasons.EXPANDED_VARIANCE
+    if (coarse := coarse_steps.reason(script, node)) is not None:
+        return coarse
     match node:
         case ast.Call():
             return _call(script, node)
