@@ -13,4 +13,5 @@ Tables:
     frameworks           frameworks that run the training, and where they are told how to
     runtime_trials       how many steps the runtime needs to decide
     graph_operations     what libraries do with a graph of autograd
+    waiting_operations   for which operations the host waits for the device
 """

@@ -56,7 +56,7 @@ Data:
     parameter_holders    whether objects have parameters
     recursive_moves      helpers that call themselves for what containers hold
     host_memory          the batches in whose memory an expression may lie
-    host_reads           where Python itself reads what is in a tensor: tests, conversions, masks
+    host_reads           where the host reads what is in a tensor: tests, conversions, texts, sizes, masks
     host_writes          whether the host changes a batch while it is copied
 
 Tensors:

@@ -1,33 +1,55 @@
-"""Where Python itself reads what is in a tensor, without a method that says so: tests, conversions, masks."""
+"""Where the host reads what is in a tensor, without a method that says so: tests, conversions, texts, sizes, masks,
+and operations of torch that have to."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.call_arguments import given_as, given_values, unpacks
 from autoaccel.dataflow.syntax_index import is_constant, last_name
 from autoaccel.library_models.tensor_operations import NO_TENSOR
+from autoaccel.library_models.tensor_views import VIEW_METHODS
+from autoaccel.library_models.waiting_operations import (
+    CHECKED_ON_THE_HOST,
+    CHECKED_ON_THE_HOST_METHODS,
+    NO_SIZES,
+    SHAPED_BY_VALUES,
+    SHAPED_BY_VALUES_METHODS,
+    SIZED,
+    SIZED_BY_OTHERS,
+    SIZED_METHODS,
+)
+from autoaccel.pytorch.integers import integral
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
-_CONVERTING = frozenset({"int", "float", "bool", "complex"})
+_CONVERTING = frozenset({"int", "float", "bool", "complex", "str", "repr", "format"})
+_COMPARING = frozenset({"min", "max", "any", "all", "sorted"})
 _PLAIN = (NO_TENSOR | {"type", "get_device"}) - {"any", "all", "equal", "allclose", "is_nonzero"}
 _MASKS = frozenset(
     """eq ne gt lt ge le isnan isinf isfinite isclose isin logical_and logical_or logical_not logical_xor bool signbit
-    BoolTensor""".split()
+    BoolTensor any all""".split()
 )
+_PASSING_ON = VIEW_METHODS | frozenset("to cuda cpu contiguous clone detach".split())
+_OF_ARRAYS = frozenset(f"torch.{name}" for name in ("tensor", "as_tensor", "from_numpy"))
+_MEMBERSHIP = ast.In | ast.NotIn
 _IDENTITY = ast.Is | ast.IsNot | ast.In | ast.NotIn
+_NAMED_MASK = "mask"
 
-READING = (ast.If, ast.IfExp, ast.While, ast.Assert, ast.BoolOp, ast.UnaryOp, ast.comprehension, ast.Call)
+READING = (
+    *(ast.If, ast.IfExp, ast.While, ast.Assert, ast.BoolOp, ast.UnaryOp, ast.comprehension, ast.Call),
+    *(ast.Compare, ast.BinOp, ast.FormattedValue, ast.Slice, ast.Subscript),
+)
 """What `read_by` finds something for."""
 
 
 def read_by(script: Script, node: ast.AST) -> ast.expr | None:
-    """The tensor whose value a test or a conversion asks for: `if x.any()`, `int(x.sum())`; None where none surely is
-    one."""
+    """The tensor whose value is asked for by a test, a conversion, a text or a size: `if x.any()`, `int(x.sum())`,
+    `f"{x}"`, `y[:n]`; None where none surely is one."""
     return next((each for each in _asked(script, node) if gives_tensor(script, each)), None)
 
 
@@ -41,9 +63,121 @@ def _asked(script: Script, node: ast.AST) -> Iterator[ast.expr]:
             yield test
         case ast.comprehension(ifs=tests):
             yield from tests
-        case ast.Call(func=ast.Name(id=name) as function, args=[given], keywords=[]) if name in _CONVERTING:
+        case ast.Compare(left=left, ops=[operator], comparators=[right]) if isinstance(operator, _MEMBERSHIP):
+            yield from (left, *right.elts) if isinstance(right, ast.List | ast.Tuple) else (right,)
+        case ast.Compare(left=left, ops=[_, _, *_], comparators=[right, *_]):  # the first asks for its truth
+            yield from (left, right)
+        case ast.FormattedValue(value=shown) if not _is_of_an_error(script, node):
+            yield shown
+        case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod(), right=shown) if not _is_of_an_error(script, node):
+            yield from shown.elts if isinstance(shown, ast.Tuple) else (shown,)
+        case ast.Slice(lower=lower, upper=upper, step=step):
+            yield from (each for each in (lower, upper, step) if each is not None)
+        case ast.Subscript(value=sequence, slice=index) if script.values(sequence).kinds == {Kind.SEQUENCE}:
+            yield index
+        case ast.Call():
+            yield from _asked_by_call(script, node)
+
+
+def _is_of_an_error(script: Script, text: ast.AST) -> bool:
+    """Whether a text is made only where the program ends: `raise ValueError(f"{x}")`."""
+    child = text
+    for each in script.ancestors(text):
+        if isinstance(each, ast.Raise) or (isinstance(each, ast.Assert) and child is each.msg):
+            return True
+        child = each
+    return False
+
+
+def _asked_by_call(script: Script, call: ast.Call) -> Iterator[ast.expr]:
+    name = script.qualname(call.func) or ""
+    match call.func:
+        case ast.Name(id="range") as function if not script.definitions(function):
+            yield from call.args
+        case ast.Name(id=builtin) as function if builtin in _CONVERTING | _COMPARING and len(call.args) == 1:
             if not script.definitions(function):
-                yield given
+                yield from call.args
+        case ast.Name(id="min" | "max") as function if not script.definitions(function):
+            yield from call.args
+        case ast.Attribute(value=ast.Constant(value=str()), attr="format") if not _is_of_an_error(script, call):
+            yield from given_values(call)
+        case ast.Attribute(attr=method) if method in SIZED_METHODS and not name:
+            yield from _sizes(call, call.args)
+        case _ if name.startswith("math."):
+            yield from call.args
+        case _ if name in SIZED:
+            yield from _sizes(call, call.args)
+        case _ if name in SIZED_BY_OTHERS:
+            yield from _sizes(call, call.args[1:])
+
+
+def _sizes(call: ast.Call, positional: Sequence[ast.expr]) -> Iterator[ast.expr]:
+    """What stands where an operation takes numbers and shapes."""
+    named = [each.value for each in call.keywords if each.arg not in NO_SIZES | {"input"}]
+    for each in (*positional, *named):
+        yield from each.elts if isinstance(each, ast.Tuple | ast.List) else (each,)
+
+
+def is_shaped_by_values(script: Script, call: ast.Call) -> bool:
+    """Whether the shape of what an operation makes depends on values, which the host has to read: `x.nonzero()`,
+    `torch.where(x > 0)`, `F.one_hot(labels)`."""
+    name = script.qualname(call.func)
+    if name is not None:
+        return name in SHAPED_BY_VALUES or _is_shaped_by_what_it_is_given(script, call, name)
+    if not isinstance(call.func, ast.Attribute) or script.callees(call):
+        return False
+    method = call.func.attr
+    return method in SHAPED_BY_VALUES_METHODS or (
+        method == "repeat_interleave" and _is_repeated_by_values(script, call, call.args)
+    )
+
+
+def _is_shaped_by_what_it_is_given(script: Script, call: ast.Call, name: str) -> bool:
+    match name:
+        case "torch.nn.functional.one_hot":
+            classes = call.args[1] if len(call.args) > 1 else given_as(call, "num_classes")
+            return classes is None or ast.unparse(classes) == "-1"
+        case "torch.where":
+            return unpacks(call) or len(given_values(call)) == 1
+        case "torch.repeat_interleave":
+            return _is_repeated_by_values(script, call, call.args[1:])
+        case _:
+            return False
+
+
+def _is_repeated_by_values(script: Script, call: ast.Call, rest: Sequence[ast.expr]) -> bool:
+    """Whether it is a tensor that tells how often, and not what comes of it."""
+    repeats = rest[0] if rest else given_as(call, "repeats")
+    if given_as(call, "output_size") is not None:
+        return False
+    return repeats is None or not (script.kind(repeats) is Kind.NUMBER or integral(script, repeats))
+
+
+def is_checked_on_the_host(script: Script, call: ast.Call) -> bool:
+    """Whether the host waits to learn how an operation went, or what it found: `torch.linalg.inv(x)`,
+    `torch.equal(x, y)`, `torch.histc(x)` without a range, distributions that check what they are given."""
+    name = script.qualname(call.func)
+    method = call.func.attr if name is None and isinstance(call.func, ast.Attribute) else None
+    match name or method:
+        case "torch.histc":
+            return len(call.args) < 3 and given_as(call, "min") is None and given_as(call, "max") is None
+        case "histc":
+            return len(call.args) < 2 and given_as(call, "min") is None and given_as(call, "max") is None
+        case "torch.norm" | "torch.linalg.norm" | "torch.linalg.matrix_norm" | "norm":
+            return any(_is_of_singular_values(each, name) for each in given_values(call))
+        case "log_prob":
+            return not script.callees(call)
+    if name is None:
+        return method in CHECKED_ON_THE_HOST_METHODS and not script.callees(call)
+    if name.startswith("torch.distributions.") and name.rpartition(".")[2][:1].isupper():
+        checks = given_as(call, "validate_args")
+        return checks is None or not is_constant(checks, False)
+    return name in CHECKED_ON_THE_HOST
+
+
+def _is_of_singular_values(order: ast.expr, name: str | None) -> bool:
+    of_matrices = ("'nuc'", "2", "-2") if name == "torch.linalg.matrix_norm" else ("'nuc'",)
+    return ast.unparse(order) in of_matrices
 
 
 def gives_tensor(script: Script, expression: ast.expr) -> bool:
@@ -67,24 +201,45 @@ def _has_elements(value: Value) -> bool:
 
 
 def is_mask(script: Script, index: ast.expr) -> bool:
-    """Whether an index is a tensor of booleans, by which as many elements are chosen as are true in it; of what is not
-    known, a comparison is taken for one."""
+    """Whether an index may be a tensor of booleans, by which as many elements are chosen as are true in it; of what is
+    not known, a comparison is taken for one, and what is called a mask."""
     values = script.values(index)
-    if Kind.UNKNOWN in values.kinds:
-        given = [each.value for each in script.definitions(index)] if isinstance(index, ast.Name) else [index]
-        return any(isinstance(each, ast.Compare) and not isinstance(each.ops[0], _IDENTITY) for each in given)
-    return gives_tensor(script, index) and all(_has_booleans(value) for value in values.unordered())
+    if any(_has_elements(value) and _has_booleans(value) for value in values.unordered()):
+        return True
+    if values.kinds.isdisjoint({Kind.UNKNOWN, Kind.BATCH}):
+        return False
+    given = [each.value for each in script.definitions(index)] if isinstance(index, ast.Name) else [index]
+    compared = any(isinstance(each, ast.Compare) and not isinstance(each.ops[0], _IDENTITY) for each in given)
+    return compared or _is_named_mask(index)
+
+
+def _is_named_mask(index: ast.expr) -> bool:
+    while isinstance(index, ast.UnaryOp) and isinstance(index.op, ast.Invert):
+        index = index.operand
+    return isinstance(index, ast.Name | ast.Attribute) and _NAMED_MASK in last_name(index).lower()
 
 
 def _has_booleans(value: Value) -> bool:
+    script = value.script
     match value.node:
         case ast.Compare():
             return True
         case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr()) | ast.UnaryOp(op=ast.Invert(), operand=left):
-            return value.script is not None and is_mask(value.script, left)
-        case ast.Call(func=function, keywords=keywords):
-            typed = any(each.arg == "dtype" and last_name(each.value) == "bool" for each in keywords)
-            return typed or last_name(function) in _MASKS
+            return script is not None and is_mask(script, left)
+        case ast.Call(func=function, args=args, keywords=keywords):
+            if any(each.arg == "dtype" for each in keywords):
+                return any(each.arg == "dtype" and last_name(each.value) == "bool" for each in keywords)
+            if last_name(function) in _MASKS:
+                return True
+            if script is None:
+                return False
+            if args and script.qualname(function) in _OF_ARRAYS:
+                return is_mask(script, args[0])
+            if any(script.kind(each) is Kind.DTYPE for each in args):
+                return any(last_name(each) == "bool" for each in args)
+            if isinstance(function, ast.Attribute) and function.attr in _PASSING_ON:
+                return is_mask(script, function.value)
+            return False
         case _:
             return False
 
@@ -92,5 +247,6 @@ def _has_booleans(value: Value) -> bool:
 def masks(script: Script, subscript: ast.Subscript) -> bool:
     """Whether a mask is among the indices: `x[y > 0]`, `x[0, mask]`."""
     indices = subscript.slice.elts if isinstance(subscript.slice, ast.Tuple) else [subscript.slice]
-    may_be_tensor = gives_tensor(script, subscript.value) or Kind.UNKNOWN in script.values(subscript.value).kinds
+    kinds = script.values(subscript.value).kinds
+    may_be_tensor = gives_tensor(script, subscript.value) or not kinds.isdisjoint({Kind.UNKNOWN, Kind.BATCH})
     return may_be_tensor and any(is_mask(script, each) for each in indices)

@@ -12,9 +12,10 @@ optimizers, one below the other, as that of a generator and its discriminator ha
 Left alone:
 - steps of which a part stands elsewhere, in a branch or in another function: accumulation, a generator that is trained
   in every fifth step; but one loop may train and evaluate by a name that it does not change: `if train:`;
-- what the host does in a step: reading values (also `if x.any()`, `int(x)` and elements picked by a mask), storing,
-  drawing random numbers (the device may draw them), copying from or to the device, but for copies of the batch,
-  `model(images.to(device))`, and `model.train()` above the forward pass, which go before the step;
+- what the host does in a step: reading values (also `if x.any()`, `int(x)`, shapes that depend on values, such as
+  elements picked by a mask, and operations of linear algebra that check how they went), storing, drawing random numbers
+  (the device may draw them), copying from or to the device, but for copies of the batch, `model(images.to(device))`,
+  and `model.train()` above the forward pass, which go before the step;
 - models and functions that are not in sight, or that keep what they compute;
 - names that others see: `global`, attributes, those of a notebook's cells; results that are more than values: tensors
   that are printed or kept whole;

@@ -26,8 +26,8 @@ from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.captured_step.region import StepRegion, sets_grad, sets_mode
 
-_READS = frozenset("item tolist numpy cpu nonzero unique masked_select data_ptr record_stream".split())
-_MOVES = frozenset("to cuda xpu pin_memory".split())
+_READS = frozenset("item tolist numpy cpu data_ptr record_stream".split())
+_MOVES = frozenset("to cuda xpu pin_memory new_tensor".split())
 _OF_STEP = frozenset("zero_grad scale unscale_ update".split())
 _SILENT = CONTAINERS | frozenset(
     """len range sum min max abs int float bool isinstance issubclass hasattr getattr super type map filter any all
@@ -41,8 +41,8 @@ _SHARING = ("share_memory", "share_memory_")
 _COUNTED = "cache_info"  # of functions with `lru_cache`
 _LOUD = frozenset(
     f"torch.{name}"
-    for name in """save load tensor as_tensor from_numpy nonzero unique masked_select manual_seed seed set_rng_state
-    multinomial rand randn randint randperm normal cuda.synchronize set_grad_enabled random.manual_seed random.seed
+    for name in """save load tensor as_tensor from_numpy manual_seed seed set_rng_state
+    rand randn randint randperm normal cuda.synchronize set_grad_enabled random.manual_seed random.seed
     random.set_rng_state cuda.manual_seed cuda.manual_seed_all cuda.seed cuda.seed_all cuda.set_rng_state
     cuda.random.manual_seed cuda.random.manual_seed_all
     nn.utils.rnn.pack_padded_sequence nn.utils.rnn.pack_sequence""".split()
@@ -50,6 +50,8 @@ _LOUD = frozenset(
 _DRAWS = frozenset(f"torch.{name}" for name in ("rand", "randn", "randint"))
 _CONTAINER = ast.List | ast.Dict | ast.ListComp | ast.Set
 _WRITING = frozenset("index_copy index_fill scatter_reduce fill_diagonal".split())
+_WAITS = "which reads values on the host"
+_CTC = "torch.nn.CTCLoss"
 _KINDS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION, Kind.TENSOR, Kind.BATCH, Kind.PARAMETER, Kind.NONE})
 
 
@@ -113,6 +115,8 @@ def _said(script: Script, part: ast.AST, *, own: Sequence[ast.stmt]) -> str | No
     match part:
         case ast.Subscript(ctx=ast.Load()) if host_reads.masks(script, part):
             return f"picks elements by a mask, `{script.source(part)}`, so its shapes depend on values"
+        case ast.Subscript(ctx=ast.Store()) if host_reads.masks(script, part) and not _is_filled(script, part):
+            return f"picks elements by a mask, `{script.source(part)}`, so its shapes depend on values"
         case ast.Global() | ast.Nonlocal():
             return "changes a variable of others"
         case ast.Yield() | ast.YieldFrom() | ast.Await():
@@ -142,6 +146,8 @@ def _call(script: Script, call: ast.Call, *, own: Sequence[ast.stmt]) -> str | N
     if is_backward(script, call) or is_optimizer_step(script, call):
         return None if own else f"calls `{text}`"
     if qualified is not None and not script.is_project_name(call.func):
+        if _waits(script, call):
+            return f"calls `{text}`, {_WAITS}"
         silent = qualified.startswith(_SILENT_MODULES) and qualified not in _LOUD
         silent = silent or (qualified in _DRAWS and _is_drawn_by_the_device(call))
         return None if silent else f"calls `{text}`"
@@ -163,9 +169,24 @@ def _call(script: Script, call: ast.Call, *, own: Sequence[ast.stmt]) -> str | N
                 return None
     values = script.values(call.func)
     seen = Kind.UNKNOWN not in values.kinds and not any(map(_is_told_by_its_use, values))
+    if any(value.name == _CTC for value in values):
+        return f"calls `{text}`, {_WAITS}"
     if seen and (script.callees(call) or values.kinds <= _KINDS):
         return None
     return f"calls `{text}`, and what that does is not in sight"
+
+
+def _waits(script: Script, call: ast.Call) -> bool:
+    return host_reads.is_shaped_by_values(script, call) or host_reads.is_checked_on_the_host(script, call)
+
+
+def _is_filled(script: Script, elements: ast.Subscript) -> bool:
+    """`x[mask] = 0`, for which nobody has to know how many they are."""
+    match script.parent(elements):
+        case ast.Assign(value=value):
+            return script.kind(value) is Kind.NUMBER
+        case _:
+            return False
 
 
 def _is_told_by_its_use(value: Value) -> bool:
@@ -203,7 +224,7 @@ def _is_drawn_by_the_device(call: ast.Call) -> bool:
 
 
 def _method(script: Script, call: ast.Call, owner: ast.expr, name: str, *, own: Sequence[ast.stmt]) -> str | None:
-    if name in _READS:
+    if name in _READS or _waits(script, call):
         return f"reads values on the host by `.{name}()`"
     if name in _MOVES and not _is_cast(script, call, name):
         return "moves data between the host and the device"

@@ -13,7 +13,7 @@ Left alone:
 - models of which one output comes from a part of its own and is never used: compiled code gives that part gradients of
   zeros, on which weight decay works;
 - criteria and other modules without parameters of their own, and what may be no module at all;
-- forward passes that leave the graph (`.item()`, `if x.any()`, elements picked by a mask, printing, Python's random
+- forward passes that leave the graph (`.item()`, `if x.any()`, shapes that depend on values, printing, Python's random
   numbers) or loop over their data, or that call cached functions (`functools.lru_cache`), which compiled code would run
   at every call;
 - models under `DataParallel`, exported, scripted or shared models, and those that the script captures in CUDA graphs;

@@ -10,19 +10,19 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.tensor_operations import DRAWING, DRAWING_IN_PLACE
+from autoaccel.pytorch import host_reads
 from autoaccel.pytorch.training_steps import training_scopes
 
 _FEWEST = 4  # tensor operations worth fusing
 _IMPURE = DRAWING_IN_PLACE | frozenset(
     """item tolist numpy cpu cuda to backward copy_ set_ resize_ requires_grad_ detach_ data_ptr multinomial bernoulli
-    register_hook nonzero unique masked_select""".split()
+    register_hook""".split()
 )
 _RANDOM = frozenset(
     f"torch.{name}"
     for name in (
         *DRAWING,
-        *"""bernoulli multinomial nonzero unique masked_select tensor as_tensor from_numpy nn.functional.dropout save
-    load manual_seed""".split(),
+        *"bernoulli multinomial tensor as_tensor from_numpy nn.functional.dropout save load manual_seed".split(),
     )
 )
 _TO_HOST = frozenset({"cpu", "numpy"})
@@ -74,6 +74,8 @@ def _computes(script: Script, function: ast.FunctionDef) -> bool:
 
 
 def _is_operation(script: Script, call: ast.Call) -> bool:
+    if host_reads.is_shaped_by_values(script, call):
+        return False
     name = script.qualname(call.func)
     if name is not None:
         return name.startswith("torch.") and name not in _RANDOM and not script.is_project_name(call.func)
