@@ -41,7 +41,7 @@ SIZED = frozenset(
 )
 """Functions all of whose arguments are numbers and shapes; a tensor among them is read."""
 
-_VIEWED_BY_SIZES = VIEW_METHODS - {"view_as", "reshape_as", "expand_as"}
+_VIEWED_BY_SIZES = frozenset(name for name in VIEW_METHODS if not name.endswith("_as"))  # but by another tensor
 
 SIZED_BY_OTHERS = frozenset(f"torch.{name}" for name in _VIEWED_BY_SIZES) | frozenset(
     f"torch.{name}"

@@ -122,6 +122,7 @@ def _lift(script: Script, step: TrainingStep) -> Iterator[Edit]:
             lifted = lifting.plan(script, found)
             result_uses.refuse(script, lifted)
             lifting.refuse_in_vain(script, lifted)
+            prospects.refuse_settings(script, found.around)
         except DeclinedError as problem:
             problems.append(problem)
         else:

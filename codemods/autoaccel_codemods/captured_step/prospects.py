@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, union
 from autoaccel.dataflow.call_arguments import given_as
-from autoaccel.dataflow.syntax_index import Loop
+from autoaccel.dataflow.syntax_index import Loop, breadth_first
 from autoaccel.pytorch import backend_settings
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.reachable_code import reachable_code
@@ -20,6 +20,7 @@ _REPLICATED = "torch.nn.parallel.DistributedDataParallel"
 _RATES = "torch.optim.lr_scheduler."
 _PADDING = frozenset({"torch.nn.utils.rnn.pad_sequence", "torch.nn.utils.rnn.pack_sequence"})
 _CREATION = frozenset(f"torch.{name}" for name in ("zeros", "ones", "empty", "full"))
+_HELD = frozenset({"lr", "momentum", "betas", "eps", "weight_decay"})
 _STAYING = frozenset(f"{_RATES}{name}" for name in ("StepLR", "MultiStepLR", "ConstantLR", "ReduceLROnPlateau"))
 """Schedules that leave the learning rate as it is for many steps."""
 
@@ -72,6 +73,42 @@ def _refuse_schedule(script: Script, body: Sequence[ast.stmt]) -> None:
                     raise DeclinedError(f"{changes}, in line {statement.lineno}, and a graph holds one")
             case _:
                 pass
+
+
+def refuse_settings(script: Script, step: Loop | ast.FunctionDef) -> None:
+    """Raises `DeclinedError` where a loop, or the function that is called for each step, sets what a graph holds:
+    `group["lr"] = rate`."""
+    for other, code in reachable_code(script, step.body):
+        for part in breadth_first(code):
+            match part:
+                case ast.Subscript(ctx=ast.Store(), value=group, slice=ast.Constant(value=str(name))) if name in _HELD:
+                    if not _is_seldom(other, part) and not _is_own_dict(other, group):
+                        where = "" if other is script or other.path is None else f" of {other.path.name}"
+                        sets = f"line {part.lineno}{where} sets `{other.source(part)}` in every step"
+                        raise DeclinedError(f"{sets}, and a graph holds one")
+
+
+def _is_seldom(script: Script, node: ast.AST) -> bool:
+    """Whether something is done in some steps alone: `if step % 100 == 0: …`, `if step in milestones: …`."""
+    tests = (each.test for each in script.ancestors(node) if isinstance(each, ast.If))
+    return any(_picks_steps(part) for test in tests for part in ast.walk(test))
+
+
+def _picks_steps(test: ast.AST) -> bool:
+    match test:
+        case ast.BinOp(op=ast.Mod()):
+            return True
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.In()], comparators=[right]):
+            texts = (isinstance(each, ast.Constant) and isinstance(each.value, str) for each in (left, right))
+            return not any(texts)
+        case _:
+            return False
+
+
+def _is_own_dict(script: Script, owner: ast.expr) -> bool:
+    """Whether something is a dict that the script writes down, as for a log."""
+    values = script.values(owner)
+    return values.kinds == {Kind.MAPPING} and all(isinstance(each.node, ast.Dict | ast.Call) for each in values)
 
 
 def _refuse_shapes(script: Script, loop: Loop) -> None:
