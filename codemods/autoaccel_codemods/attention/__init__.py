@@ -11,6 +11,8 @@ Left alone:
 - weights that are used elsewhere: returned, logged, stored;
 - masks by a finite number, `masked_fill(mask, -1e9)`, but of a lower triangle: a row that is masked as a whole gives
   the mean of all values there, and no gradients;
+- masks by `-inf`, but of a lower triangle, in programs that look for NaN (`torch.nan_to_num`, `isfinite`): such a row
+  gives NaN, and zeros by torch's kernel;
 - masks that are added to the scores, masks in place, scores or weights that are converted or clipped;
 - scales that are not surely numbers, operands that may be vectors, keys that are transposed out of sight;
 - programs with hooks on modules, gradients that are differentiated again, exported or scripted models.
@@ -73,6 +75,7 @@ _KEPT = "# not read any more, kept for checkpoints"
 _CHANGED = re.compile(
     r"create_graph|torch\.func\b|functorch|autograd\.functional|forward_ad|torch\.jit|torch\.onnx|torch\.fx"
 )
+_GUARDED = re.compile(r"nan_to_num|isnan|isfinite|detect_anomaly|error_if_nonfinite|nansum|nanmean")
 _INFINITE = re.compile(
     r"""-(float\(\s*['"]\+?inf(inity)?['"]\s*\)|(math|np|numpy|torch)\.inf)|float\(\s*['"]-inf(inity)?['"]\s*\)"""
 )
@@ -103,6 +106,9 @@ def _problem(script: Script, attention: Attention) -> str | None:
     is_infinite = attention.fill is None or _INFINITE.fullmatch(script.source(attention.fill)) is not None
     if not is_infinite and not is_lower_triangle(script, attention.mask):
         return "a row that is masked as a whole gives the mean of all values, by a finite number"
+    if attention.mask is not None and is_infinite and not is_lower_triangle(script, attention.mask):
+        if (guard := backend_settings.mention(script, _GUARDED)) is not None:
+            return f"a row that is masked as a whole gives NaN, which `{guard}` looks for, and none by torch's kernel"
     if any(not is_number(script, factor) for factor, _ in attention.factors):
         return "nothing shows that the scores are scaled by a number"
     if (mention := backend_settings.mention(script, _CHANGED)) is not None:

@@ -27,6 +27,11 @@ _VALUES = re.compile(rf"{_BATCH}(?P=inner)(?P<column>[A-Za-z])->(?P=batch)(?P=ro
 """The `einsum` of weights and values, `bhij,bhjd->bhid`."""
 
 _USED_ELSEWHERE = "its weights or scores are used elsewhere"
+_MASKED_BY_ITSELF = "its scores are used for their own mask, too"
+_OVER_ANOTHER_AXIS = "nothing shows that its softmax is over the last axis"
+_OTHER_EINSUM = "its `einsum` is of another form than that of query, key and value"
+_MASKED_OTHERWISE = frozenset({"torch.where"})
+_SCALED_OTHERWISE = frozenset({"div", "mul", "div_", "mul_", "divide", "multiply", "true_divide"})
 _CONDITIONAL = "parts of it are computed under another condition"
 
 
@@ -90,6 +95,8 @@ def _follow(script: Script, found: Attention, weights: ast.expr) -> bool:
     scores = _softmaxed(script, node)
     if scores is None:
         found.problem = _kept(script, node)
+        if found.problem is None and _is_over_another_axis(script, node):
+            found.problem = _OVER_ANOTHER_AXIS
         return found.problem is not None
     node = _resolved(script, found, scores)
     while (inner := _without_step(script, found, node)) is not None:
@@ -103,7 +110,7 @@ def _follow(script: Script, found: Attention, weights: ast.expr) -> bool:
             return True
         found.query, found.key = product[0], key
     else:
-        found.problem = "its scores are more than a product, a number and a mask"
+        found.problem = _of_other_scores(script, node)
         return _leads_to_product(script, node)
     found.factors.reverse()
     is_ranked = of_einsum is not None or _is_bmm(script, node) or _is_bmm(script, found.result)
@@ -129,12 +136,45 @@ def _resolved(script: Script, found: Attention, expression: ast.expr) -> ast.exp
         if not isinstance(statement.targets[0], ast.Name):
             break
         if set(script.uses(definitions[0])) != set(uses):
-            found.problem = _USED_ELSEWHERE
+            others = set(script.uses(definitions[0])) - set(uses)
+            found.problem = (
+                _MASKED_BY_ITSELF if any(_masks(script, found, each) for each in others) else _USED_ELSEWHERE
+            )
         elif script.block(statement) is not script.block(found.statement):
             found.problem = _CONDITIONAL
         found.before.append(statement)
         expression, uses = value, [value]
     return expression
+
+
+def _masks(script: Script, found: Attention, use: ast.expr) -> bool:
+    """Whether a use of the scores is a part of what masks them: `scores.masked_fill(scores < least, fill)`."""
+    masking = (each for each in (found.mask, found.fill) if each is not None)
+    return any(use is each or script.inside(use, each) for each in masking)
+
+
+def _is_over_another_axis(script: Script, node: ast.expr) -> bool:
+    """Whether a softmax of a product is over an axis that is not the last one as it is written: `softmax(s, dim=3)`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=scores, attr="softmax")) if script.qualname(node.func) is None:
+            return _leads_to_product(script, scores)
+        case ast.Call(args=[scores, *_]):
+            softmax = script.qualname(node.func) in _SOFTMAX or made_as(script, node.func, {"torch.nn.Softmax"})
+            return softmax and _leads_to_product(script, scores)
+        case _:
+            return False
+
+
+def _of_other_scores(script: Script, node: ast.expr) -> str:
+    """Why scores are not followed further that are neither the product nor a step on the way to it."""
+    if _is_einsum(script, node):
+        return _OTHER_EINSUM
+    if isinstance(node, ast.Call):
+        if (name := script.qualname(node.func)) in _MASKED_OTHERWISE:
+            return f"its scores are masked by `{name}`, not by `masked_fill`"
+        if name is None and isinstance(node.func, ast.Attribute) and node.func.attr in _SCALED_OTHERWISE:
+            return f"its scores are scaled by `.{node.func.attr}()`, not by an operator"
+    return "its scores are more than a product, a number and a mask"
 
 
 def _kept(script: Script, weights: ast.expr) -> str | None:
@@ -264,7 +304,10 @@ def _product(script: Script, node: ast.expr) -> tuple[ast.expr, ast.expr] | None
 def _einsum(script: Script, node: ast.expr, form: re.Pattern[str]) -> tuple[ast.expr, ast.expr] | None:
     """The factors of a product that is written as `einsum`, in one of two forms."""
     match node:
-        case ast.Call(args=[ast.Constant(value=str() as equation), left, right], keywords=[]):
+        case (
+            ast.Call(args=[ast.Constant(value=str() as equation), left, right], keywords=[])
+            | ast.Call(args=[ast.Constant(value=str() as equation), ast.List(elts=[left, right])], keywords=[])
+        ):
             read = form.fullmatch(equation.replace(" ", ""))
             labels = "".join(read.groupdict().values()) if read else ""
             is_plain = read is not None and len(set(labels)) == len(labels) - 2 * ("." in labels)
