@@ -186,9 +186,18 @@ def test_held(case: str) -> None:
     assert sorted(each.kind.value for each in script.values(_last(script.tree))) == kinds.split()
 
 
-def test_another_file_changes_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        "from config import CONFIG\nCONFIG['lr'] = 'x'\n",
+        "from config import CONFIG as C\nC['lr'] = 'x'\n",
+        "import config as c\nc.CONFIG['lr'] = 'x'\n",
+        "from config import *\nCONFIG.update(lr='x')\n",
+    ],
+)
+def test_another_file_changes_it(tmp_path: Path, change: str) -> None:
     (tmp_path / "config.py").write_text("CONFIG = {'lr': 1}\nX = CONFIG['lr']\n")
-    (tmp_path / "main.py").write_text("from config import CONFIG\nCONFIG['lr'] = 'x'\n")
+    (tmp_path / "main.py").write_text(change)
     text = (tmp_path / "config.py").read_text()
     script = load(text, tmp_path / "config.py", Project(sorted(tmp_path.glob("*.py"))))
     assert script.values(_last(script.tree)).kinds == {Kind.NUMBER, Kind.STRING}
