@@ -227,8 +227,7 @@ def _mentions(script: Script, name: str, depth: int, *, attribute: bool) -> Iter
     """Where a name of a module, or an attribute, is mentioned in all files in which it may be."""
     files = script.project.files_naming(script, name, attribute=attribute)
     for file in files:
-        imported = (each.asname for each in file.find(ast.alias) if each.name == name and each.asname is not None)
-        mentions = file.syntax_index.mentions(name, *([] if attribute else imported))
+        mentions = file.syntax_index.mentions(name, *(() if attribute else file.import_aliases((name,))))
         yield from ((file, each, depth) for each in mentions if not attribute or isinstance(each, ast.Attribute))
     if files.missing is not None:
         yield script, None, depth

@@ -316,6 +316,6 @@ def _mentions(file: Script, function: Function) -> Iterator[ScriptNode]:
     if name is None or _is_property(function):
         return
     for other in _files_naming(file, function):
-        for mention in other.syntax_index.mentions(name):
+        for mention in other.syntax_index.mentions(name, *other.import_aliases((name,))):
             if other.call_of(mention) is None and any(value.node is function for value in other.values(mention)):
                 yield other, mention

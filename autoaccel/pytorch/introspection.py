@@ -112,7 +112,7 @@ def object_inspected(script: Script, variables: Collection[str]) -> str | None:
     in a file, a library that is handed it. Raises `Incomplete`."""
     for variable in sorted(variables):
         for other in script.project.with_word(script, variable):
-            for node in other.syntax_index.mentions(variable):
+            for node in other.syntax_index.mentions(variable, *other.import_aliases((variable,))):
                 parent = other.parent(node)
                 if isinstance(parent, ast.keyword):
                     parent = other.parent(parent)
@@ -212,7 +212,8 @@ def name_looked_up(script: Script, local: str, *, public: bool) -> str | None:
     if files.missing is not None:
         return files.missing
     for other in files:
-        if other is not script and any(_reads(other, node) for node in other.syntax_index.mentions(local)):
+        mentions = other.syntax_index.mentions(local, *other.import_aliases((local,)))
+        if other is not script and any(_reads(other, node) for node in mentions):
             return "other files use it from here"
     pending, seen = [script], {script}
     for module in pending:

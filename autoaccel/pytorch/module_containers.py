@@ -176,7 +176,8 @@ def _stays(script: Script, member: ast.Attribute) -> bool:
     """Whether every file around only reads a table of modules, under the name that it has here."""
     name = last_name(member.value)
     for other in script.project.related(script):
-        if not all(_only_reads(other, each) for each in other.syntax_index.mentions(name)) or any(
+        mentions = other.syntax_index.mentions(name, *other.import_aliases((name,)))
+        if not all(_only_reads(other, each) for each in mentions) or any(
             not isinstance(each.ctx, ast.Load) and last_name(each.value) != "self"
             for each in other.syntax_index.mentions(member.attr)
             if isinstance(each, ast.Attribute)
