@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _CONVERTING = frozenset({"int", "float", "bool", "complex", "str", "repr", "format"})
 _COMPARING = frozenset({"min", "max", "any", "all", "sorted"})
+_REDUCTIONS = frozenset("any all sum mean max min amax amin prod norm".split())
 _PLAIN = (NO_TENSOR | {"type", "get_device"}) - {"any", "all", "equal", "allclose", "is_nonzero"}
 _MASKS = frozenset(
     """eq ne gt lt ge le isnan isinf isfinite isclose isin logical_and logical_or logical_not logical_xor bool signbit
@@ -49,8 +50,19 @@ READING = (
 
 def read_by(script: Script, node: ast.AST) -> ast.expr | None:
     """The tensor whose value is asked for by a test, a conversion, a text or a size: `if x.any()`, `int(x.sum())`,
-    `f"{x}"`, `y[:n]`; None where none surely is one."""
-    return next((each for each in _asked(script, node) if gives_tensor(script, each)), None)
+    `f"{x}"`, `y[:n]`; None where none surely is one, or is reduced like one."""
+    asked = _asked(script, node)
+    return next((each for each in asked if gives_tensor(script, each) or _is_reduced(script, each)), None)
+
+
+def _is_reduced(script: Script, expression: ast.expr) -> bool:
+    """`x.any()` of what is not known: few objects but tensors have such methods."""
+    match expression:
+        case ast.Call(func=ast.Attribute(value=owner, attr=method)) if method in _REDUCTIONS:
+            unknown = Kind.UNKNOWN in script.values(owner).kinds
+            return unknown and script.qualname(expression.func) is None and not script.callees(expression)
+        case _:
+            return False
 
 
 def _asked(script: Script, node: ast.AST) -> Iterator[ast.expr]:
