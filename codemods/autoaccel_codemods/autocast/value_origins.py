@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.bounds import CASTS
 from autoaccel.dataflow.call_arguments import given_as, given_values
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import last_name
@@ -102,18 +101,19 @@ def operands(script: Script, call: ast.Call) -> list[ast.expr]:
     return [part for each in given for part in (each.elts if isinstance(each, ast.List | ast.Tuple) else [each])]
 
 
-def value_of(script: Script, expression: ast.expr, depth: int = CASTS) -> float | None:
-    """The number that an expression stands for, as it is written: by its name, as a multiple of pi."""
+def value_of(script: Script, expression: ast.expr, seen: tuple[Definition, ...] = ()) -> float | None:
+    """The number that an expression stands for, as it is written: by its name, as a multiple of pi; `seen` are the
+    names that led to it."""
     match expression:
         case ast.Constant(value=bool()):
             return None
         case ast.Constant(value=int() | float() as number):
             return number
         case ast.UnaryOp(op=ast.USub(), operand=inner):
-            positive = value_of(script, inner, depth)
+            positive = value_of(script, inner, seen)
             return None if positive is None else -positive
         case ast.BinOp(left=left, op=op, right=right):
-            first, second = value_of(script, left, depth), value_of(script, right, depth)
+            first, second = value_of(script, left, seen), value_of(script, right, seen)
             if first is None or second is None:
                 return None
             match op:
@@ -126,9 +126,9 @@ def value_of(script: Script, expression: ast.expr, depth: int = CASTS) -> float 
                 case ast.Sub():
                     return first - second
             return None
-        case ast.Name() if depth and len(definitions := script.definitions(expression)) == 1:
+        case ast.Name() if len(definitions := script.definitions(expression)) == 1 and definitions[0] not in seen:
             whole = definitions[0].whole
-            return None if whole is None else value_of(script, whole, depth - 1)
+            return None if whole is None else value_of(script, whole, (*seen, definitions[0]))
         case _:
             return math.pi if script.qualname(expression) in _PI else None
 
