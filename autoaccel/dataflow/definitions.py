@@ -164,6 +164,19 @@ def state_raised(entry: Bindings | None, made: Iterable[Definition]) -> Bindings
     return found
 
 
+def imported_names(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str, int]]:
+    """The names that an import binds, each with what it stands for and the level of a relative import."""
+    for alias in node.names:
+        if isinstance(node, ast.ImportFrom):
+            if alias.name != "*":
+                yield alias.asname or alias.name, f"{node.module}.{alias.name}" if node.module else alias.name, node.level
+        elif alias.asname:
+            yield alias.asname, alias.name, 0
+        else:
+            bound = alias.name.split(".")[0]
+            yield bound, bound, 0
+
+
 def bound_names(node: ScopeNode, scope: Scope, *, walrus: bool) -> Iterator[str]:
     """Names bound anywhere in a scope's own body; collects `global` and `nonlocal` on the way.
 
@@ -205,9 +218,7 @@ def bound_names(node: ScopeNode, scope: Scope, *, walrus: bool) -> Iterator[str]
             case ast.Name(ctx=ast.Store() | ast.Del()):
                 yield current.id
             case ast.Import() | ast.ImportFrom():
-                for alias in current.names:
-                    if alias.name != "*":
-                        yield alias.asname or alias.name.split(".")[0]
+                yield from (name for name, _, _ in imported_names(current))
             case ast.Global():
                 scope.global_names.update(current.names)
             case ast.Nonlocal():

@@ -14,6 +14,7 @@ from autoaccel.dataflow.definitions import (
     Definition,
     Qualified,
     Scope,
+    imported_names,
     join,
 )
 from autoaccel.dataflow.qualified_names import SAME_FUNCTION, canonical
@@ -92,12 +93,8 @@ class ReachingDefinitions:
             return self._qualified[expression]
         found: Qualified | None = None
         if isinstance(expression, ast.Name):
-            definitions = self.definitions(expression)
-            if definitions and all(each.how == "import" for each in definitions):
-                targets = {(each.target, each.level) for each in definitions}
-                target, level = targets.pop()
-                if target and not targets:
-                    found = Qualified(canonical(target), target, level)
+            if expression.id in self._imported:
+                found = self._imported_as(expression)
         elif isinstance(expression, ast.Attribute):
             base = self.qualified(expression.value)
             if base is not None:
@@ -111,6 +108,42 @@ class ReachingDefinitions:
             return None
         self._qualified[expression] = found
         return found
+
+    def _imported_as(self, name: ast.Name) -> Qualified | None:
+        sole = self._imported[name.id]
+        if sole is not None and self._tree.function(name) is not None:
+            return sole
+        definitions = self.definitions(name)
+        if not definitions or any(each.how != "import" for each in definitions):
+            return None
+        targets = {(each.target, each.level) for each in definitions}
+        target, level = targets.pop()
+        return Qualified(canonical(target), target, level) if target and not targets else None
+
+    @cached_property
+    def _imported(self) -> dict[str, Qualified | None]:
+        """The names that are imported anywhere in the module; with what they stand for in all functions where nothing
+        else binds them and the module itself imports them, so that no body need be gone through for their sake."""
+        found: dict[str, Qualified | None] = {}
+        for node in (*self._tree.find(ast.Import), *self._tree.find(ast.ImportFrom)):
+            of_module = self._tree.function(node) is None and self._tree.enclosing_class(node) is None
+            for name, target, level in imported_names(node):
+                meant = Qualified(canonical(target), target, level)
+                sole = of_module and name not in self._bound_otherwise and found.get(name, meant) == meant
+                found[name] = meant if sole else None
+        return found
+
+    @cached_property
+    def _bound_otherwise(self) -> set[str | None]:
+        """The names that more than imports bind, wherever in the module that is."""
+        find = self._tree.find
+        return {
+            *(each.id for each in find(ast.Name) if not isinstance(each.ctx, ast.Load)),
+            *(each.arg for each in find(ast.arg)),
+            *(each.name for each in find(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)),
+            *(each.name for each in find(ast.ExceptHandler, ast.MatchAs, ast.MatchStar)),
+            *(each.rest for each in find(ast.MatchMapping)),
+        }
 
     @cached_property
     def imports(self) -> tuple[Definition, ...]:

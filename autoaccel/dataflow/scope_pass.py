@@ -20,6 +20,7 @@ from autoaccel.dataflow.definitions import (
     Scope,
     ScopeNode,
     bound_names,
+    imported_names,
     join,
     merge_states,
     state_raised,
@@ -244,19 +245,13 @@ class ScopePass:
             ends.append(self.state)
         self.state = merge_states(ends)
 
-    def visit_Import(self, node: ast.Import) -> None:
-        for alias in node.names:
-            bound = alias.asname or alias.name.split(".")[0]
-            self.define(bound, node, "import", None, (), target=alias.name if alias.asname else bound)
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for name, target, level in imported_names(node):
+            self.define(name, node, "import", None, (), target=target, level=level)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        module = node.module or ""
-        for alias in node.names:
-            if alias.name == "*":
-                self.scope.stars.append((module, node.level))
-                continue
-            target = f"{module}.{alias.name}" if module else alias.name
-            self.define(alias.asname or alias.name, node, "import", None, (), target=target, level=node.level)
+        self.visit_Import(node)
+        self.scope.stars.extend((node.module or "", node.level) for alias in node.names if alias.name == "*")
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         for decorator in node.decorator_list:

@@ -56,13 +56,20 @@ def read_by(script: Script, node: ast.AST) -> ast.expr | None:
 
 
 def _is_reduced(script: Script, expression: ast.expr) -> bool:
-    """`x.any()` of what is not known: few objects but tensors have such methods."""
-    match expression:
-        case ast.Call(func=ast.Attribute(value=owner, attr=method)) if method in _REDUCTIONS:
-            unknown = Kind.UNKNOWN in script.values(owner).kinds
-            return unknown and script.qualname(expression.func) is None and not script.callees(expression)
-        case _:
-            return False
+    """`x.any()`, `x.max() + 1`, and a name for one, of what is not known: few objects but tensors have such methods."""
+    pending = [expression]
+    for each in pending:
+        match each:
+            case ast.Call(func=ast.Attribute(value=owner, attr=method)) if method in _REDUCTIONS:
+                unknown = Kind.UNKNOWN in script.values(owner).kinds
+                if unknown and script.qualname(each.func) is None and not script.callees(each):
+                    return True
+            case ast.BinOp(left=left, right=right):
+                pending += [left, right]
+            case ast.Name():
+                bound = (definition.value for definition in script.definitions(each))
+                pending += [value for value in bound if value is not None and value not in pending]
+    return False
 
 
 def _asked(script: Script, node: ast.AST) -> Iterator[ast.expr]:

@@ -63,25 +63,20 @@ RULE = Rule(
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
-    scripted = _scripted(script)
     for call in script.find(ast.Call):
         moved = device_move(script, call) if may_move_creation(script, call) else None
-        found = _chosen(script, call) if moved is None else _moved(script, moved)
-        if any(script.inside(call, outer) for outer in scripted):
-            yield from (RULE.skip(each.node, "TorchScript compiles its source") for each in found)
-        else:
-            yield from found
+        for each in _chosen(script, call) if moved is None else _moved(script, moved):
+            yield RULE.skip(each.node, "TorchScript compiles its source") if _is_scripted(script, call) else each
 
 
-def _scripted(script: Script) -> list[ast.FunctionDef | ast.ClassDef]:
+def _is_scripted(script: Script, call: ast.Call) -> bool:
     """TorchScript compiles the source of its functions; it is left as it is."""
-    outers: list[ast.FunctionDef | ast.ClassDef] = [*script.find(ast.FunctionDef), *script.find(ast.ClassDef)]
-    return [
-        outer
-        for outer in outers
+    return any(
+        script.qualname(mark) in ("torch.jit.script", "torch.jit.script_method", "torch.jit.ScriptModule")
+        for outer in script.ancestors(call)
+        if isinstance(outer, (ast.FunctionDef, ast.ClassDef))
         for mark in (*outer.decorator_list, *(outer.bases if isinstance(outer, ast.ClassDef) else ()))
-        if script.qualname(mark) in ("torch.jit.script", "torch.jit.script_method", "torch.jit.ScriptModule")
-    ]
+    )
 
 
 def _moved(script: Script, moved: DeviceMove) -> Iterator[Finding | Skipped]:

@@ -169,6 +169,38 @@ def test_imports(text: str, expected: tuple[str, int]) -> None:
     assert (definition.name, (definition.target, definition.level)) == ("x", expected)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected", "found_without_bodies"),
+    [
+        ("import torch as x\ndef f():\n    x.a\n", "torch.a", True),
+        ("import x\nimport x.nn\ndef f():\n    x.a\n", "x.a", True),
+        ("if c:\n    from torch import x\ndef f():\n    x.a\n", "torch.x.a", True),
+        ("def f():\n    x.a\nfrom torch import x\n", "torch.x.a", True),
+        ("def f(y):\n    y.a\n", None, True),
+        ("x.a\nimport x\n", None, True),
+        ("try:\n    import x\nexcept E:\n    x = None\ndef f():\n    x.a\n", None, False),
+        ("if c:\n    import a as x\nelse:\n    import b as x\ndef f():\n    x.a\n", None, False),
+        ("import x\ndef f():\n    x.a\n    for x in y:\n        pass\n", None, False),
+        ("import x\ndef f(x):\n    x.a\n", None, False),
+        ("import x\ndef f():\n    import y as x\n    x.a\n", "y.a", False),
+        ("import x\nclass A:\n    import y as x\n    def f(self):\n        x.a\n", "x.a", False),
+        ("import x\ndef f():\n    x.a\ndef g():\n    global x\n    import y as x\n", None, True),
+        ("import x\ndef f():\n    match y:\n        case {**x}:\n            x.a\n", None, False),
+        ("import x\ndef f():\n    try:\n        g()\n    except E as x:\n        x.a\n", None, False),
+    ],
+)
+def test_what_is_imported_is_told_without_going_through_bodies(
+    text: str, expected: str | None, found_without_bodies: bool
+) -> None:
+    tree = SyntaxIndex(text)
+    flow = ReachingDefinitions(tree)
+    read = next(each for each in tree.find(ast.Attribute) if each.attr == "a")
+    before = len(flow._reach)
+    found = flow.qualified(read)
+    assert (found and found.name) == expected
+    assert (len(flow._reach) == before) is found_without_bodies
+
+
 def test_uses_are_the_inverse_of_definitions() -> None:
     script = load("x = 1\nif c:\n    x = 2\nprint(x)\ny = x\n")
     first = next(node for node in script.find(ast.Name) if node.id == "x")

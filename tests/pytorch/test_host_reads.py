@@ -33,6 +33,8 @@ READS = {
     "read by a method that says so": ("if x.sum().item() > 3:\n    pass", []),
     "what may be anything": ("def f(z):\n    if z:\n        return int(z)", []),
     "reduced, of what may be anything": ("def f(z):\n    if z.any():\n        return int(z)", ["z.any()"]),
+    "a size made of such": ("def f(z):\n    n = z.long().max() + 1\n    return y[:n]", ["n"]),
+    "a size that goes round": ("def f(z, n):\n    while c:\n        n = n + 1\n    return y[:n]", []),
     "a text": ("z = float('1.5')", []),
     "whether it is in there": ("z = 7.0 in x", ["x"]),
     "whether it is none of these": ("z = x.sum() not in (1, 2)", ["x.sum()"]),
