@@ -169,7 +169,11 @@ def imported_names(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str
     for alias in node.names:
         if isinstance(node, ast.ImportFrom):
             if alias.name != "*":
-                yield alias.asname or alias.name, f"{node.module}.{alias.name}" if node.module else alias.name, node.level
+                yield (
+                    alias.asname or alias.name,
+                    f"{node.module}.{alias.name}" if node.module else alias.name,
+                    node.level,
+                )
         elif alias.asname:
             yield alias.asname, alias.name, 0
         else:

@@ -21,6 +21,8 @@ from autoaccel.dataflow.qualified_names import SAME_FUNCTION, canonical
 from autoaccel.dataflow.scope_pass import Reached, ScopePass
 from autoaccel.dataflow.syntax_index import SyntaxIndex, position
 
+_Named = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.ExceptHandler | ast.MatchAs | ast.MatchStar
+
 
 class ReachingDefinitions:
     """Definitions of every scope of a module, and for every name read the definitions that may reach it.
@@ -125,7 +127,8 @@ class ReachingDefinitions:
         """The names that are imported anywhere in the module; with what they stand for in all functions where nothing
         else binds them and the module itself imports them, so that no body need be gone through for their sake."""
         found: dict[str, Qualified | None] = {}
-        for node in (*self._tree.find(ast.Import), *self._tree.find(ast.ImportFrom)):
+        nodes: list[ast.Import | ast.ImportFrom] = [*self._tree.find(ast.Import), *self._tree.find(ast.ImportFrom)]
+        for node in nodes:
             of_module = self._tree.function(node) is None and self._tree.enclosing_class(node) is None
             for name, target, level in imported_names(node):
                 meant = Qualified(canonical(target), target, level)
@@ -137,11 +140,12 @@ class ReachingDefinitions:
     def _bound_otherwise(self) -> set[str | None]:
         """The names that more than imports bind, wherever in the module that is."""
         find = self._tree.find
+        named: list[_Named] = [*find(ast.FunctionDef), *find(ast.AsyncFunctionDef), *find(ast.ClassDef)]
+        named += [*find(ast.ExceptHandler), *find(ast.MatchAs), *find(ast.MatchStar)]
         return {
             *(each.id for each in find(ast.Name) if not isinstance(each.ctx, ast.Load)),
             *(each.arg for each in find(ast.arg)),
-            *(each.name for each in find(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)),
-            *(each.name for each in find(ast.ExceptHandler, ast.MatchAs, ast.MatchStar)),
+            *(each.name for each in named),
             *(each.rest for each in find(ast.MatchMapping)),
         }
 

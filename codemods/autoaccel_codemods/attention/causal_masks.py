@@ -74,7 +74,7 @@ def _triangle(script: Script, mask: ast.expr) -> ast.expr | None:
             *before,
             ast.Slice(lower=None, upper=ast.Name() as rows, step=None),
             ast.Slice(lower=None, upper=ast.Name() as columns, step=None),
-        ] if all(isinstance(each, ast.Slice) and ast.unparse(each) == ":" for each in before):
+        ] if all(ast.unparse(each) in (":", "...") for each in before):
             pass
         case _:
             return None

@@ -24,6 +24,9 @@ def sizes(script: Script, expression: ast.expr) -> list[ast.expr] | None:
     match expression:
         case ast.Name() if (value := bound(script, expression) or _element(script, expression)) is not None:
             return sizes(script, value)
+        case ast.Name() if (whole := _whole(script, expression)) is not None:
+            before = sizes(script, whole)
+            return before and before[1:]
         case ast.Call(func=ast.Attribute(attr="view" | "reshape"), args=[ast.Tuple(elts=given)], keywords=[]):
             pass
         case ast.Call(func=ast.Attribute(attr="view" | "reshape"), args=[_, _, *_] as given, keywords=[]):
@@ -61,6 +64,9 @@ def last_two_swapped(script: Script, expression: ast.expr, rank: int | None) -> 
             rank = rank or (None if known is None else len(known))
             swapped = {number(each) for each in axes}
             return inner if swapped == {-2, -1} or (rank and swapped == {rank - 2, rank - 1}) else None
+        case ast.Call(func=ast.Attribute(value=inner, attr="permute"), args=[_, _, *_] as axes, keywords=[]):
+            kept = list(range(len(axes) - 2))
+            return inner if [number(each) for each in axes] == [*kept, len(axes) - 1, len(axes) - 2] else None
         case _:
             return None
 
@@ -155,6 +161,14 @@ def _element(script: Script, name: ast.Name) -> ast.expr | None:
             match definition.value:
                 case ast.GeneratorExp(elt=element) | ast.ListComp(elt=element):
                     return element
+    return None
+
+
+def _whole(script: Script, name: ast.Name) -> ast.expr | None:
+    """The tensor that is unpacked in `q, k, v = qkv`: each name gets a part of its first axis."""
+    match script.definitions(name):
+        case (definition,) if definition.how == "assign" and len(definition.path) == 1:
+            return None if isinstance(definition.value, ast.Tuple | ast.List) else definition.value
     return None
 
 

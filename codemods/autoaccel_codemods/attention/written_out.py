@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.library_models.tensor_views import VIEW_METHODS
-from autoaccel_codemods.attention.dimensions import is_matrix, last_two_swapped, made_as
+from autoaccel.pytorch.tensor_creation import number
+from autoaccel_codemods.attention.dimensions import is_matrix, last_two_swapped, made_as, sizes
 
 if TYPE_CHECKING:
     from autoaccel.analysis import Script
@@ -27,11 +28,13 @@ _VALUES = re.compile(rf"{_BATCH}(?P=inner)(?P<column>[A-Za-z])->(?P=batch)(?P=ro
 """The `einsum` of weights and values, `bhij,bhjd->bhid`."""
 
 _USED_ELSEWHERE = "its weights or scores are used elsewhere"
+_KEPT_KEY = "its transposed key is used elsewhere, or bound under a condition"
 _MASKED_BY_ITSELF = "its scores are used for their own mask, too"
 _OVER_ANOTHER_AXIS = "nothing shows that its softmax is over the last axis"
 _OTHER_EINSUM = "its `einsum` is of another form than that of query, key and value"
 _MASKED_OTHERWISE = frozenset({"torch.where"})
-_SCALED_OTHERWISE = frozenset({"div", "mul", "div_", "mul_", "divide", "multiply", "true_divide"})
+_SCALED_IN_PLACE = frozenset({"div_", "mul_"})
+_STEPS = frozenset({"div", "divide", "mul", "multiply", "masked_fill"})
 _CONDITIONAL = "parts of it are computed under another condition"
 
 
@@ -104,7 +107,9 @@ def _follow(script: Script, found: Attention, weights: ast.expr) -> bool:
     if (of_einsum := _einsum(script, node, _SCORES)) is not None:
         found.query, found.key = of_einsum
     elif (product := _product(script, node)) is not None:
-        key = last_two_swapped(script, product[1], 3 if _is_bmm(script, node) else None)
+        problem, transposed = found.problem, _resolved(script, found, product[1])
+        found.problem = problem or (found.problem and _KEPT_KEY)
+        key = last_two_swapped(script, transposed, 3 if _is_bmm(script, node) else None)
         if key is None:
             found.problem = "nothing shows that its key is transposed"
             return True
@@ -172,8 +177,8 @@ def _of_other_scores(script: Script, node: ast.expr) -> str:
     if isinstance(node, ast.Call):
         if (name := script.qualname(node.func)) in _MASKED_OTHERWISE:
             return f"its scores are masked by `{name}`, not by `masked_fill`"
-        if name is None and isinstance(node.func, ast.Attribute) and node.func.attr in _SCALED_OTHERWISE:
-            return f"its scores are scaled by `.{node.func.attr}()`, not by an operator"
+        if name is None and isinstance(node.func, ast.Attribute) and node.func.attr in _SCALED_IN_PLACE:
+            return f"its scores are scaled in place, by `.{node.func.attr}()`"
     return "its scores are more than a product, a number and a mask"
 
 
@@ -227,8 +232,14 @@ def _without_step(script: Script, found: Attention, node: ast.expr) -> ast.expr 
                 found.problem = "its scores are masked twice"
             found.mask, found.fill = mask, fill
             return inner
-        case ast.BinOp(left=inner, op=ast.Div(), right=factor):
+        case (
+            ast.BinOp(left=inner, op=ast.Div(), right=factor)
+            | ast.Call(func=ast.Attribute(value=inner, attr="div" | "divide"), args=[factor], keywords=[])
+        ):
             found.factors.append((factor, True))
+            return inner
+        case ast.Call(func=ast.Attribute(value=inner, attr="mul" | "multiply"), args=[factor], keywords=[]):
+            found.factors.append((factor, False))
             return inner
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             inner, factor = (left, right) if _leads_to_product(script, left) else (right, left)
@@ -262,21 +273,46 @@ def _softmaxed(script: Script, node: ast.expr) -> ast.expr | None:
                 func=ast.Attribute(value=scores, attr="softmax"), args=[], keywords=[ast.keyword(arg="dim", value=dim)]
             )
         ) if script.qualname(node.func) is None:
-            return scores if _is_last(dim) else None
+            return scores if _is_last(script, dim, scores) else None
         case ast.Call(args=[scores, *_]) if script.qualname(node.func) in _SOFTMAX:
             given = node.args[1] if len(node.args) == 2 else given_as(node, "dim")
             others = len(node.args) > 2 or any(each.arg != "dim" for each in node.keywords)
-            return scores if not others and _is_last(given) else None
+            return scores if not others and _is_last(script, given, scores) else None
         case ast.Call(args=[scores], keywords=[]) if made_as(script, node.func, {"torch.nn.Softmax"}):
             made = [call for _, call in script.creations(node.func)]
             dims = [call.args[0] if call.args else given_as(call, "dim") for call in made]
-            return scores if dims and all(map(_is_last, dims)) else None
+            return scores if dims and all(_is_last(script, each, scores) for each in dims) else None
         case _:
             return None
 
 
-def _is_last(dim: ast.expr | None) -> bool:
-    return isinstance(dim, ast.UnaryOp) and ast.unparse(dim) == "-1"
+def _is_last(script: Script, dim: ast.expr | None, scores: ast.expr) -> bool:
+    axis = None if dim is None else number(dim)
+    return axis == -1 or (axis is not None and axis + 1 == _rank(script, scores))
+
+
+def _rank(script: Script, scores: ast.expr) -> int | None:
+    """How many axes scores have: as many as the product that goes into them, whatever scales or masks it."""
+    pending, found = [scores], set[int | None]()
+    for each in pending:
+        parts: list[ast.expr | None] = []
+        match each:
+            case ast.Name():
+                parts = [made.value for made in script.definitions(each) if made.how == "assign" and not made.path]
+                found |= {None} if len(parts) < len(script.definitions(each)) else set()
+            case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in _STEPS:
+                parts = [inner]
+            case ast.BinOp(left=left, op=ast.Div() | ast.Mult(), right=right):
+                parts = [left if _leads_to_product(script, left) else right]
+            case _ if (product := _product(script, each)) is not None:
+                sides = {3 if _is_bmm(script, each) else len(sizes(script, side) or ()) for side in product}
+                found.add(max(sides) if 0 not in sides else None)
+            case ast.Call(args=[ast.Constant(value=str() as equation), *_]) if _einsum(script, each, _SCORES):
+                found.add(None if "." in equation else len(equation.replace(" ", "").partition("->")[2]))
+            case _:
+                return None
+        pending += [part for part in parts if part is not None and part not in pending]
+    return found.pop() if len(found) == 1 else None
 
 
 def _is_dropout(script: Script, call: ast.Call) -> bool:

@@ -189,8 +189,8 @@ def _is_of_one_device(call: ast.Call) -> bool:
 
 
 def _has_loader(script: Script) -> bool:
-    """Whether a file makes a loader, or loops over one, or over batches that the runtime hands out."""
-    loops = any(True for _ in (*loader_loops(script), *script.runtime_calls("prefetch")))
+    """Whether a file makes a loader, or surely loops over one, or over batches that the runtime hands out."""
+    loops = any(loop.known for loop in loader_loops(script)) or any(True for _ in script.runtime_calls("prefetch"))
     return loops or any(script.kind(call) is Kind.LOADER for call in script.find(ast.Call))
 
 
