@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from autoaccel.analysis import decorators, name_lookups
 from autoaccel.analysis.bound_receivers import is_bound
@@ -29,7 +29,11 @@ _PLAIN = frozenset({Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, 
 _TELLING = frozenset("isinstance issubclass super type print id hash repr str".split())
 
 
-@fixpoint(Answer(), Answer(missing="its callers depend on one another"))
+UNSETTLED: Final[Answer[CallSite]] = Answer(missing="its callers depend on one another")
+"""The callers of a function of which nothing was found out, not even where a call of it may be."""
+
+
+@fixpoint(Answer(), UNSETTLED)
 def callers(script: Script, function: ast.AST) -> Answer[CallSite]:
     """Call sites of a function, method or constructor of `script`, in its neighbours."""
     name = getattr(function, "name", None)

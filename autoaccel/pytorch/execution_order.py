@@ -6,6 +6,7 @@ import ast
 from collections.abc import Collection, Iterator
 
 from autoaccel.analysis import attributes, decorators, name_lookups
+from autoaccel.analysis.call_sites import UNSETTLED
 from autoaccel.analysis.classes import derived_classes, external_lineage, lineage
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
@@ -55,6 +56,8 @@ def runs_within(
             continue
         seen.add(function)
         callers = file.callers(function)
+        if callers == UNSETTLED:
+            return True
         if function not in makes_batches:
             if _files_naming(file, function).missing is not None:
                 return True
@@ -93,6 +96,8 @@ def runs_after(file: Script, node: ast.AST, script: Script, call: ast.Call) -> b
             seen.add(function)
             callers = file.callers(function)
             if _files_naming(file, function).missing is not None or _is_implicit(file, function):
+                return True
+            if callers == UNSETTLED:
                 return True
             if not callers and _is_called_unseen(file, function):
                 return True
