@@ -219,10 +219,13 @@ class _Planner:
     def _block(self, block: list[ast.stmt]) -> None:
         run: list[ast.stmt] = []
         gap: list[ast.stmt] = []
+        on_host: set[ast.stmt] = set()  # what reads nothing of the region: a region does not end with it
         open_region: Region | None = None
 
         def flush() -> None:
             nonlocal open_region
+            while self.narrow and run and run[-1] in on_host:
+                run.pop()
             if run:
                 open_region = Region(run[0], run[-1])
                 self.found.regions.append(open_region)
@@ -275,6 +278,8 @@ class _Planner:
                 open_region = None
                 continue
             if run or self._starts(statement):
+                if not self._starts(statement) and not variables(self.script, statement) & self.found.reduced:
+                    on_host |= {*gap, statement}
                 run += [*gap, statement]
                 gap.clear()
                 self._reduce(statement)
