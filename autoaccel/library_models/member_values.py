@@ -28,6 +28,9 @@ _ELEMENTS = {
     **dict.fromkeys(("parameters", "named_parameters", "buffers"), Kind.PARAMETER),
     **dict.fromkeys(("modules", "children"), Kind.MODULE),
 }
+_NAMED_MODULES = frozenset({"named_modules", "named_children"})
+_MODULES = made(Kind.MODULE)
+_NAMED = made(Kind.SEQUENCE, items=((0, Values({STRING})), (1, _MODULES)))
 
 
 def attribute(owner: Value, name: str, node: ast.expr, script: Script) -> Values:
@@ -61,6 +64,10 @@ def method(owner: Value, name: str, node: ast.Call, script: Script) -> Values | 
             return Values({owner})
         case Kind.MODULE | Kind.LOSS_FUNCTION if name in _ELEMENTS:
             return made(Kind.ITERATOR, node, script, items=((None, made(_ELEMENTS[name])),))
+        case Kind.MODULE if name in _NAMED_MODULES:
+            return made(Kind.ITERATOR, node, script, items=((None, _NAMED),))
+        case Kind.MODULE if name in ("items", "values") and owner.name == "torch.nn.ModuleDict":
+            return made(Kind.ITERATOR, node, script, items=((None, _NAMED if name == "items" else _MODULES),))
         case Kind.BATCH:
             return _of_batch(owner, name, node, script)
         case Kind.TENSOR | Kind.PARAMETER:
