@@ -25,12 +25,21 @@ _SHUFFLING = frozenset({"random.shuffle", "numpy.random.shuffle"})
 def with_stores(script: Script, made: ast.expr, container: Value) -> Value:
     """A container with what is put into it later among its elements; with what is not known where it goes out of
     sight."""
-    if container.kind not in (Kind.SEQUENCE, Kind.MAPPING) or (not container.items and not isinstance(made, ast.List)):
+    if container.kind not in (Kind.SEQUENCE, Kind.MAPPING) or not (container.items or _is_empty(made)):
         return container  # nothing is known of its elements as it is
     stored, moved = _changes(script, *outermost(script, made))
     if not stored and not (moved and container.kind is Kind.SEQUENCE):
         return container
     return container._replace(items=_joined(container, stored))
+
+
+def _is_empty(made: ast.expr) -> bool:
+    """`[]`, `{}` or `dict()`, of what makes a container."""
+    match made:
+        case ast.Call(args=arguments, keywords=keywords):
+            return not arguments and not keywords
+        case _:
+            return isinstance(made, ast.List | ast.Dict)
 
 
 @fixpoint(((), False), (((None, ANY),), True))

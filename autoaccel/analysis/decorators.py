@@ -8,8 +8,11 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis import name_lookups
 from autoaccel.analysis.classes import lineage
+from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.completeness import Answer, ScriptNode
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import last_name
 
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from autoaccel.dataflow.abstract_values import ClassRef
 
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
+_DECORATED = ast.FunctionDef | ast.ClassDef
+_USED_OTHERWISE = "it is used otherwise than as a decorator"
 _BUILTIN = frozenset({"staticmethod", "classmethod", "property"})
 _OF_PROPERTIES = frozenset({"setter", "getter", "deleter"})
 _PLAIN = sys.stdlib_module_names | {"torch", "numpy", "numba", "pytest", "typing_extensions", "jaxtyping", "typeguard"}
@@ -34,6 +39,45 @@ def seeing(script: Script, made: ast.AST) -> ast.expr | None:
     """The decorator of a function that may see what it is called with: any but those of Python and of libraries that do
     nothing to arguments."""
     return next((each for each in getattr(made, "decorator_list", ()) if not _is_plain(script, each)), None)
+
+
+@once
+def decorated_by(script: Script, function: ast.FunctionDef) -> Answer[ScriptNode]:
+    """The functions and classes that a function decorates, as `@keep`, or as what one gives that is called, `@keep("a")`;
+    these are all where it is used for nothing else."""
+    outer = script.function(function)
+    maker = outer if isinstance(outer, ast.FunctionDef) else function
+    if maker is not function and not _is_only_returned(script, function, maker):
+        return Answer(missing=_USED_OTHERWISE)
+    method = isinstance(script.parent(maker), ast.ClassDef)
+    files = script.project.files_naming(script, maker.name, attribute=method)
+    found: list[ScriptNode] = []
+    missing = files.missing
+    for other in files:
+        for mention in other.syntax_index.mentions(maker.name, *other.import_aliases((maker.name,))):
+            if not isinstance(mention.ctx, ast.Load):
+                continue
+            used: ast.expr = mention
+            if maker is not function and (call := other.call_of(mention)) is not None:
+                used = call
+            owner = other.parent(used)
+            values = other.inference.possible(used)
+            if isinstance(owner, _DECORATED) and used in owner.decorator_list:
+                below = owner.decorator_list[owner.decorator_list.index(used) + 1 :]
+                if values and all(value.node is function for value in values.unordered()):
+                    if all(_is_plain(other, each) for each in below):
+                        found.append((other, owner))
+                        continue
+            if not values or any(value.kind is Kind.UNKNOWN or value.node is function for value in values.unordered()):
+                missing = missing or _USED_OTHERWISE
+        if missing is None and any(True for _ in name_lookups.lookups(other, script, maker, (maker.name,))):
+            missing = _USED_OTHERWISE
+    return Answer(tuple(found), missing)
+
+
+def _is_only_returned(script: Script, function: ast.FunctionDef, maker: ast.FunctionDef) -> bool:
+    reads = [each for each in script.within(maker, ast.Name) if each.id == function.name]
+    return bool(reads) and all(isinstance(script.parent(each), ast.Return) for each in reads)
 
 
 @once

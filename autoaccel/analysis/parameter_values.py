@@ -6,11 +6,12 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis import decorators
 from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import derived_classes, instance_kind, is_lent
 from autoaccel.dataflow.abstract_values import ANY, NOTHING, ClassRef, Kind, Value, Values, made, union
-from autoaccel.dataflow.call_arguments import bind_argument, unpacks
+from autoaccel.dataflow.call_arguments import bind_argument, positional, unpacks
 from autoaccel.dataflow.definitions import STAR, Definition
 from autoaccel.dataflow.value_parts import element
 from autoaccel.library_models import library_values
@@ -33,7 +34,7 @@ def parameter_values(script: Script, definition: Definition) -> Values:
     own = _receiver(script, function, argument)
     if own is not None:
         return own
-    mapped = _mapped(script, function, argument)
+    mapped = _mapped(script, function, argument) | _decorated(script, function, argument)
     passed = [*arguments_for(script, function, argument.arg)]
     found = union([mapped, *(each.inference.possible(value) for each, value in passed)])
     if not found:
@@ -74,6 +75,25 @@ def _mapped(script: Script, function: ast.AST, argument: ast.arg) -> Values:
             if first is function and argument in parameters.args[: len(iterables)]:
                 return element(script.inference.possible(iterables[parameters.args.index(argument)]), call, script)
     return NOTHING
+
+
+def _decorated(script: Script, function: ast.AST, argument: ast.arg) -> Values:
+    """What a decorator is given: the classes and functions above which it stands."""
+    if not isinstance(function, ast.FunctionDef):
+        return NOTHING
+    given = positional(function)
+    if isinstance(script.parent(function), ast.ClassDef):
+        given = given[1:]
+    if given != [argument.arg]:
+        return NOTHING
+    made = decorators.decorated_by(script, function)
+    found = Values(
+        Value(Kind.CLASS, node, file, cls=file.class_ref(node))
+        if isinstance(node, ast.ClassDef)
+        else Value(Kind.FUNCTION, node, file)
+        for file, node in made
+    )
+    return found if made.missing is None or not found else found | ANY
 
 
 def _passed(script: Script, function: ast.AST, argument: ast.arg, annotated: Values) -> Values:

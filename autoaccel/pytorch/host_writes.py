@@ -118,9 +118,13 @@ class _HostTensor:
         return False
 
     def _replaces(self, file: Script, node: ast.AST) -> bool:
-        """`batch[key] = batch[key].to(device)`: the batch gets the copy, nothing is written to the tensor."""
+        """`batch[key] = batch[key].to(device)`: the batch gets the copy, nothing is written to the tensor; nor is it by
+        a list or dict that gets another element."""
         statement = file.parent(node) if isinstance(node, ast.Subscript) else None
-        return isinstance(statement, ast.Assign) and any(
+        if not isinstance(node, ast.Subscript) or not isinstance(statement, ast.Assign):
+            return False
+        kinds = file.values(node.value).kinds
+        return (bool(kinds) and kinds <= {Kind.MAPPING, Kind.SEQUENCE}) or any(
             value.kind is Kind.TENSOR and value.how == "moved" for value in file.values(statement.value)
         )
 

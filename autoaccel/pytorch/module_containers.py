@@ -68,13 +68,17 @@ def modules(script: Script, function: ast.expr) -> list[Value]:
     """The constructors of what is called: of what a loop over a container, or a subscript of it, gives, those of all
     elements; an unknown value among them where one is not followed."""
     values = script.values(function)
-    if isinstance(function, ast.Name) and Kind.UNKNOWN in values.kinds:
+    if isinstance(function, ast.Name) and any(_is_unseen(value) for value in values):
         definitions = script.definitions(function)
         if definitions and all(each.how == "for" and each.value is not None for each in definitions):
             return [found for each in definitions if each.value for found in _of_loop(script, each.value)]
     if isinstance(function, ast.Attribute) and (entries := _entries(script, function)):
         return [value for file, each in entries for value in file.values(each)]
     return [each for value in values for each in _elements(value)]
+
+
+def _is_unseen(value: Value) -> bool:
+    return value.kind is Kind.UNKNOWN or (value.kind is Kind.MODULE and value.cls is None and value.script is None)
 
 
 def _elements(value: Value) -> list[Value]:

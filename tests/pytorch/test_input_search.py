@@ -175,9 +175,9 @@ def test_put_in_once_it_was_made(text: str, trained: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("decorator", "may_run"), [("register('ask')", True), ("timed", False), ("torch.no_grad()", False)]
+    ("decorator", "may_run"), [("register('ask')", True), ("timed", True), ("torch.no_grad()", False)]
 )
-def test_functions_that_a_decorator_puts_into_a_table(decorator: str, may_run: bool) -> None:
+def test_functions_that_a_decorator_hands_on(decorator: str, may_run: bool) -> None:
     text = f"""
 TABLE = {{}}
 def register(name):
@@ -195,4 +195,5 @@ def ask(x):
 def make(name):
     return DataLoader(Changed(rows, TABLE[name]))
 """
-    assert ("ask" in {getattr(each, "name", "") for each in inputs(text).possible_code}) is may_run
+    found = inputs(text)
+    assert ("ask" in {getattr(each, "name", "") for each in (*found.code, *found.possible_code)}) is may_run
