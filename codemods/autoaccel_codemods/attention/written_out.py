@@ -74,6 +74,8 @@ def attentions(script: Script) -> Iterator[Attention]:
     for node in sorted(nodes, key=lambda each: (each.lineno, each.col_offset)):
         factors = _product(script, node) or _einsum(script, node, _VALUES)
         if factors is None:
+            if _is_einsum(script, node) and any(_are_weights(script, each) for each in _operands(node)):
+                yield Attention(node, script.statement(node), node, problem=_OTHER_EINSUM)
             continue
         weights, values = factors
         found = Attention(node, script.statement(node), values)
@@ -98,7 +100,7 @@ def _follow(script: Script, found: Attention, weights: ast.expr) -> bool:
     scores = _softmaxed(script, node)
     if scores is None:
         found.problem = _kept(script, node)
-        if found.problem is None and _is_over_another_axis(script, node):
+        if found.problem is None and _is_softmax_of_product(script, node):
             found.problem = _OVER_ANOTHER_AXIS
         return found.problem is not None
     node = _resolved(script, found, scores)
@@ -158,8 +160,14 @@ def _masks(script: Script, found: Attention, use: ast.expr) -> bool:
     return any(use is each or script.inside(use, each) for each in masking)
 
 
-def _is_over_another_axis(script: Script, node: ast.expr) -> bool:
-    """Whether a softmax of a product is over an axis that is not the last one as it is written: `softmax(s, dim=3)`."""
+def _are_weights(script: Script, operand: ast.expr) -> bool:
+    """Whether a factor, or a name for one, is a softmax of a product."""
+    made = script.definitions(operand) if isinstance(operand, ast.Name) else ()
+    return any(each and _is_softmax_of_product(script, each) for each in (operand, *(each.value for each in made)))
+
+
+def _is_softmax_of_product(script: Script, node: ast.expr) -> bool:
+    """Whether something is a softmax of a product, over whichever axis."""
     match node:
         case ast.Call(func=ast.Attribute(value=scores, attr="softmax")) if script.qualname(node.func) is None:
             return _leads_to_product(script, scores)
@@ -339,17 +347,24 @@ def _product(script: Script, node: ast.expr) -> tuple[ast.expr, ast.expr] | None
 
 def _einsum(script: Script, node: ast.expr, form: re.Pattern[str]) -> tuple[ast.expr, ast.expr] | None:
     """The factors of a product that is written as `einsum`, in one of two forms."""
-    match node:
-        case (
-            ast.Call(args=[ast.Constant(value=str() as equation), left, right], keywords=[])
-            | ast.Call(args=[ast.Constant(value=str() as equation), ast.List(elts=[left, right])], keywords=[])
-        ):
+    match node, _operands(node):
+        case ast.Call(args=[ast.Constant(value=str() as equation), *_], keywords=[]), [left, right]:
             read = form.fullmatch(equation.replace(" ", ""))
             labels = "".join(read.groupdict().values()) if read else ""
             is_plain = read is not None and len(set(labels)) == len(labels) - 2 * ("." in labels)
             return (left, right) if is_plain and _is_einsum(script, node) else None
         case _:
             return None
+
+
+def _operands(einsum: ast.expr) -> list[ast.expr]:
+    match einsum:
+        case ast.Call(args=[_, ast.List(elts=operands)]):
+            return operands
+        case ast.Call(args=[_, *operands]):
+            return operands
+        case _:
+            return []
 
 
 def _is_einsum(script: Script, node: ast.expr) -> bool:

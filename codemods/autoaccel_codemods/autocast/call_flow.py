@@ -151,6 +151,10 @@ def _given_builtin(search: Search, low: Low, call: ast.Call, name: str) -> None:
     if name in NO_TENSOR_BUILTINS:
         return
     arguments = given_values(call)
+    match call.args:
+        case [ast.Lambda() as function, *iterables] if name == "map" and low.node in iterables:
+            search.fed_by_others(low.script, function, low)  # what it makes of that is the result
+            return
     if any(each is not low.node and _is_unseen(low, each) for each in arguments):
         search.sink(low, skip_reasons.NOT_FOLLOWED)
         return

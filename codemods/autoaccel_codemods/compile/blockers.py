@@ -236,10 +236,9 @@ def _over_data(script: Script, iterable: ast.expr) -> bool:
         for part in breadth_first(iterable):
             if isinstance(part, ast.Attribute) and part.attr in ("size", "shape"):
                 return True
-            if isinstance(part, ast.Name) and any(each.how == "param" for each in script.definitions(part)):
-                return True
-            if isinstance(part, ast.Name) and any(_from_shape(each.value) for each in script.definitions(part)):
-                return True
+            bound = script.definitions(part) if isinstance(part, ast.Name) else ()
+            if any((each.how == "param" and each.name != "self") or _from_shape(each.value) for each in bound):
+                return True  # `len(self.layers)` is of the model
         return False
     if isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.func.id in _BESIDE:
         return any(_over_data(script, each) for each in iterable.args)
