@@ -43,8 +43,8 @@ def seeing(script: Script, made: ast.AST) -> ast.expr | None:
 
 @once
 def decorated_by(script: Script, function: ast.FunctionDef) -> Answer[ScriptNode]:
-    """The functions and classes that a function decorates, as `@keep`, or as what one gives that is called, `@keep("a")`;
-    these are all where it is used for nothing else."""
+    """The functions and classes that a function decorates: as `@keep`, or as what `@keep("small")` gives. These are all
+    where it is used for nothing else."""
     outer = script.function(function)
     maker = outer if isinstance(outer, ast.FunctionDef) else function
     if maker is not function and not _is_only_returned(script, function, maker):
