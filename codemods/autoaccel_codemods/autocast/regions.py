@@ -33,6 +33,7 @@ from autoaccel_codemods.autocast.tensor_content import Content
 _BY_CLASS = frozenset(f"torch.nn.{name}" for name in ("CrossEntropyLoss", "NLLLoss", "CTCLoss", "MultiMarginLoss"))
 # Between forward and loss: clearing gradients, and waiting for numbers to be counted.
 _NOT_OF_THE_FORWARD = frozenset({"zero_grad", "item", "tolist"})
+_OF_HOST = frozenset({Kind.ARRAY, Kind.NUMBER, Kind.BOOL, Kind.STRING})
 _NEVER = Effect.BACKWARD | Effect.STEP | Effect.SAVES | Effect.YIELDS
 _NEVER_INSIDE = (
     ast.FunctionDef
@@ -219,7 +220,7 @@ class _Planner:
     def _block(self, block: list[ast.stmt]) -> None:
         run: list[ast.stmt] = []
         gap: list[ast.stmt] = []
-        on_host: set[ast.stmt] = set()  # what reads nothing of the region: a region does not end with it
+        on_host: set[ast.stmt] = set()  # what makes no tensor of the region's: a region does not end with it
         open_region: Region | None = None
 
         def flush() -> None:
@@ -278,7 +279,7 @@ class _Planner:
                 open_region = None
                 continue
             if run or self._starts(statement):
-                if not self._starts(statement) and not variables(self.script, statement) & self.found.reduced:
+                if self._is_on_host(statement):
                     on_host |= {*gap, statement}
                 run += [*gap, statement]
                 gap.clear()
@@ -295,6 +296,22 @@ class _Planner:
         return bool(variables(self.script, statement) & self.found.reduced) and any(
             self.script.kind(call.func) is not Kind.SCHEDULER for call in calls
         )
+
+    def _is_on_host(self, statement: ast.stmt) -> bool:
+        """Whether a statement runs no model, and makes or keeps arrays and plain values alone."""
+        match statement:
+            case ast.Assign(targets=[ast.Name()], value=value):
+                given = [value]
+            case ast.Expr(value=ast.Call(func=ast.Attribute(), args=[*given], keywords=[])):
+                pass
+            case _:
+                return False
+        for each in given:
+            if isinstance(each, ast.Tuple):
+                given += each.elts
+            elif not self.script.values(each).kinds <= _OF_HOST:
+                return False
+        return not any(may_run_model(self.script, call) for call in self.script.in_scope(statement, ast.Call))
 
     def _parts(self, gap: list[ast.stmt]) -> bool:
         """Whether statements between two of a region end it: they run no model, and wait or clear gradients."""

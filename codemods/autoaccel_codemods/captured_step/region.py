@@ -72,9 +72,9 @@ def starts(script: Script, step: TrainingStep) -> list[int]:
         branches = (each for each in script.ancestors(backward.statement) if isinstance(each, ast.If))
         if len(backwards) + len(updates) > 2 and any(each not in around for each in branches):
             raise DeclinedError(f"its backward pass{line} is not made in every step")
-        tests = None
-        if not isinstance(loop, ast.AsyncFor) and _loop(script, backward.call) is loop:
-            tests = _in_body(script, backward.statement, loop)
+        if _loop(script, backward.call) is not loop:
+            raise DeclinedError(f"its backward pass{line} stands in another loop")
+        tests = None if isinstance(loop, ast.AsyncFor) else _in_body(script, backward.statement, loop)
         if tests is None:
             holder = f"`{loop.name}`" if isinstance(loop, ast.FunctionDef) else "a loop"
             raise DeclinedError(f"its backward pass{line} does not stand in the body of {holder} itself")

@@ -56,7 +56,7 @@ RULE = Rule(
     name="host-sync",
     tier=Tier.EXACT,
     needles=(b".item()",),
-    pattern=r"\+=|\.append\(",
+    pattern=r"\+=|\.(?:append|update)\(",
     references=(
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization",
     ),
@@ -86,8 +86,10 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             message = f"the host waits for `{script.source(outcome.additions[0].value)}` in every iteration"
             yield RULE.finding(addition, message, *_edits(script, outcome), *script.import_runtime)
     for noted in sums.noted(script):
-        owner = script.source(noted.func.value) if isinstance(noted.func, ast.Attribute) else "it"
-        yield RULE.skip(noted, f"`{owner}` takes a number in every iteration: it is a list, not a sum")
+        assert isinstance(noted.func, ast.Attribute)
+        kind = "a list" if noted.func.attr == "append" else "an object"
+        owner = script.source(noted.func.value)
+        yield RULE.skip(noted, f"`{owner}` takes a number in every iteration: it is {kind}, not a sum")
 
 
 def _problem(script: Script, found: Sum) -> str | None:

@@ -72,10 +72,11 @@ def item_calls(script: Script, node: ast.AST) -> Iterator[ast.Call]:
 
 
 def noted(script: Script) -> Iterator[ast.Call]:
-    """Where a loop that trains reads a value to put it into a list: `losses.append(loss.item())`."""
-    for call in script.find(ast.Call):
+    """Where a loop that trains reads a value to put it into a list, or an object that keeps an average:
+    `losses.append(loss.item())`, `losses.update(loss.item(), x.size(0))`."""
+    for call in script.syntax_index.calls_named("append", "update"):
         match call:
-            case ast.Call(func=ast.Attribute(attr="append"), args=[value], keywords=[]) if script.loops(call):
+            case ast.Call(func=ast.Attribute(), args=[value, *_], keywords=[]) if script.loops(call):
                 loop = script.loops(call)[0]
                 trains = any(each.attr == "backward" for each in script.within(loop, ast.Attribute))
                 if trains and any(True for _ in item_calls(script, value)):
