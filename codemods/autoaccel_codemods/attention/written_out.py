@@ -187,6 +187,8 @@ def _of_other_scores(script: Script, node: ast.expr) -> str:
             return f"its scores are masked by `{name}`, not by `masked_fill`"
         if name is None and isinstance(node.func, ast.Attribute) and node.func.attr in _SCALED_IN_PLACE:
             return f"its scores are scaled in place, by `.{node.func.attr}()`"
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return "something is added to its scores, which may be a mask, or a bias that is learned"
     return "its scores are more than a product, a number and a mask"
 
 

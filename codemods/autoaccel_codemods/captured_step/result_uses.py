@@ -24,6 +24,8 @@ from autoaccel_codemods.captured_step.problems import DeclinedError
 
 _LOSSES = "torch.nn.functional."
 _CONVERTING = frozenset({"float", "int", "bool", "len"})
+_STEPS = frozenset("mean sum cpu abs exp clone sigmoid softmax log_softmax sqrt round clamp float".split())
+"""Functions and methods of torch's of which the result, too, may be used for its value alone."""
 _BARE_FIELD = re.compile(r"\{\w*\}")
 
 
@@ -63,6 +65,8 @@ def _is_value_only(script: Script, read: ast.expr) -> bool:
                 return True
             if name.startswith(_LOSSES) and name.removeprefix(_LOSSES) in LOSSES and _is_without_graph(script, parent):
                 return True
+            if name.startswith("torch.") and name.removeprefix(_LOSSES).removeprefix("torch.") in _STEPS:
+                return _is_number_later(script, parent)
             return name in ENDING_FUNCTIONS or _takes_indices(script, parent, name.removeprefix("torch."))
         case ast.FormattedValue(format_spec=spec):
             return spec is not None
@@ -173,8 +177,7 @@ def _takes_indices(script: Script, call: ast.Call, name: str) -> bool:
 
 def _is_view(script: Script, call: ast.Call, name: str) -> bool:
     """A step on the way: `loss.mean().item()`, `output.data.max(1)`."""
-    steps = RESHAPING | {"mean", "sum", "cpu", "abs", "exp", "clone"}
-    return name in steps and _is_value_only(script, call)
+    return name in RESHAPING | _STEPS and _is_number_later(script, call)
 
 
 def _is_text(expression: ast.expr) -> bool:
