@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.callables import called_name
 from autoaccel.analysis.container_uses import outermost, uses
 from autoaccel.dataflow.abstract_values import ANY, NOTHING, Items, Kind, Value, Values, any_item, union
 from autoaccel.dataflow.call_arguments import unpacks
@@ -19,13 +20,14 @@ Store = tuple[int | str | None, Values]
 _CHANGING = frozenset("append add insert extend update setdefault __setitem__ appendleft extendleft".split())
 _MOVING = frozenset("insert pop remove reverse sort clear popleft rotate popitem".split())
 """Methods after which elements stand elsewhere."""
+_EMPTY = frozenset({"builtins.dict", "builtins.list"})
 _SHUFFLING = frozenset({"random.shuffle", "numpy.random.shuffle"})
 
 
 def with_stores(script: Script, made: ast.expr, container: Value) -> Value:
     """A container with what is put into it later among its elements; with what is not known where it goes out of
     sight."""
-    if container.kind not in (Kind.SEQUENCE, Kind.MAPPING) or not (container.items or _is_empty(made)):
+    if container.kind not in (Kind.SEQUENCE, Kind.MAPPING) or not (container.items or _is_empty(script, made)):
         return container  # nothing is known of its elements as it is
     stored, moved = _changes(script, *outermost(script, made))
     if not stored and not (moved and container.kind is Kind.SEQUENCE):
@@ -33,11 +35,11 @@ def with_stores(script: Script, made: ast.expr, container: Value) -> Value:
     return container._replace(items=_joined(container, stored))
 
 
-def _is_empty(made: ast.expr) -> bool:
-    """`[]`, `{}` or `dict()`, of what makes a container."""
+def _is_empty(script: Script, made: ast.expr) -> bool:
+    """`[]`, `{}` or `dict()`, of what makes a container; `model.state_dict()` is none."""
     match made:
-        case ast.Call(args=arguments, keywords=keywords):
-            return not arguments and not keywords
+        case ast.Call(func=function, args=[], keywords=[]):
+            return called_name(script, function) in _EMPTY
         case _:
             return isinstance(made, ast.List | ast.Dict)
 

@@ -168,12 +168,9 @@ def imported_names(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str
     """The names that an import binds, each with what it stands for and the level of a relative import."""
     for alias in node.names:
         if isinstance(node, ast.ImportFrom):
+            target = f"{node.module}.{alias.name}" if node.module else alias.name
             if alias.name != "*":
-                yield (
-                    alias.asname or alias.name,
-                    f"{node.module}.{alias.name}" if node.module else alias.name,
-                    node.level,
-                )
+                yield alias.asname or alias.name, target, node.level
         elif alias.asname:
             yield alias.asname, alias.name, 0
         else:

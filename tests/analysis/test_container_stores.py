@@ -31,6 +31,7 @@ HELD = {
     "an empty dict": (f"d = {{}}\nd['a'] = {TENSOR}\n", "d['a']", "tensor"),
     "an empty dict by any key": (f"d = dict()\nfor k in n:\n    d[k] = {TENSOR}\n", "d[n]", "tensor"),
     "an empty dict that goes out of sight": (f"d = {{}}\nd['a'] = {TENSOR}\nunknown(d)\n", "d['a']", "tensor unknown"),
+    "what a call gives is not empty": (f"d = net.state_dict()\nd['a'] = {TENSOR}\n", "d['b']", "unknown"),
     "an empty list": (f"d = []\nd.append({TENSOR})\n", "d[0]", "tensor"),
     "a list of several": (f"d = [1, 2, 3]\nd.append({TENSOR})\n", "d[-1]", "number tensor"),
     "inserted": (f"d = [1, 2, 3]\nd.insert(0, {TENSOR})\n", "d[0]", "number tensor"),

@@ -16,7 +16,7 @@ from autoaccel.dataflow.syntax_index import walk_scope
 from autoaccel.pytorch.step_effects import Effect, call_effects, effects, may_run_model
 from autoaccel.pytorch.training_steps import Backward
 
-_MUTATORS = frozenset("append extend insert update add setdefault appendleft push".split())
+MUTATORS = frozenset("append extend insert update add setdefault appendleft push".split())
 _OBJECTS = (Kind.MODULE, Kind.OPTIMIZER, Kind.LOADER, Kind.DATASET, Kind.LOSS_FUNCTION, Kind.SCHEDULER)
 _COMPOUND = ast.If | ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWith | ast.Try | ast.TryStar | ast.Match
 
@@ -69,7 +69,7 @@ def _changed(script: Script, statement: ast.stmt) -> Iterator[str]:
             case ast.withitem(optional_vars=ast.expr() as target):
                 yield from target_variables(target)
             case ast.Call(func=ast.Attribute(value=owner, attr=method)):
-                if method in _MUTATORS or (method.endswith("_") and not method.startswith("_")):
+                if method in MUTATORS or (method.endswith("_") and not method.startswith("_")):
                     yield from target_variables(owner)
                 elif isinstance(owner, ast.Name) and owner.id == "self":
                     yield from _attributes_set(script, part)

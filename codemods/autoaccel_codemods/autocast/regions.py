@@ -23,7 +23,7 @@ from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.step_effects import Effect, call_effects, effects, is_sensitive, may_run_model
 from autoaccel.pytorch.training_steps import Backward, TrainingStep, scope_of
 from autoaccel_codemods.autocast import lost_digits, skip_reasons, stored_results, unsafe_operations
-from autoaccel_codemods.autocast.backward_slice import Slice, changed, variables
+from autoaccel_codemods.autocast.backward_slice import MUTATORS, Slice, changed, variables
 from autoaccel_codemods.autocast.blockers import Problem, in_step
 from autoaccel_codemods.autocast.float_tensors import content
 from autoaccel_codemods.autocast.hoists import FreeNames, Hoist, is_conditional, names_for, whole_expression
@@ -302,7 +302,9 @@ class _Planner:
         match statement:
             case ast.Assign(targets=[ast.Name()], value=value):
                 given = [value]
-            case ast.Expr(value=ast.Call(func=ast.Attribute(), args=[*given], keywords=[])):
+            case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method), args=[*given], keywords=[])) if (
+                method in MUTATORS
+            ):
                 pass
             case _:
                 return False

@@ -125,7 +125,21 @@ def below_setup(script: Script, model: TrainedModel, models: Sequence[TrainedMod
     return InsertAfter(at, code, apart=headed and not "".join(lines[last : last + 1]).strip())
 
 
+def _above_training(
+    script: Script, origins: list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]
+) -> list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]:
+    """The assignments but those below all training of the block: there a model is made anew to show what was learned,
+    `net = Net(); net.load_state_dict(…)`."""
+    block = script.block(origins[0][0])
+    training = (
+        each for each in block if calls_training(script, each) or any(True for _ in backward_calls(script, each))
+    )
+    last = max((each.lineno for each in training), default=0)
+    return [origin for origin in origins if origin[0].lineno < last] or origins
+
+
 def _trained(script: Script, origins: list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]) -> TrainedModel:
+    origins = _above_training(script, origins)
     made, target = origins[-1]
     values = tuple(each for each in script.values(target) if each.kind is Kind.MODULE and not _is_abstract(each))
     anchor = _common_statement(script, [assign for assign, _ in origins])
