@@ -134,8 +134,8 @@ def _above_training(
     training = (
         each for each in block if calls_training(script, each) or any(True for _ in backward_calls(script, each))
     )
-    last = max((each.lineno for each in training), default=0)
-    return [origin for origin in origins if origin[0].lineno < last] or origins
+    last = max((each.end_lineno or each.lineno for each in training), default=0)
+    return [origin for origin in origins if origin[0].lineno <= last] or origins
 
 
 def _trained(script: Script, origins: list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]) -> TrainedModel:
