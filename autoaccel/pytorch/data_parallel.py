@@ -3,6 +3,9 @@
 Those threads open autocast again without its precision: replicas compute in float16, whatever the region around them
 says, and their gradients are not scaled. Compiled code is copied with the model and holds the first replica's weights.
 (https://github.com/pytorch/pytorch/blob/main/torch/nn/parallel/parallel_apply.py)
+
+With a single device, or none, `torch.nn.DataParallel` calls the model itself. How many there are is known when the
+script runs: the runtime looks, and leaves replicas in float32, uncompiled, and as they lie in memory.
 """
 
 from __future__ import annotations
@@ -11,8 +14,10 @@ import ast
 import re
 from collections.abc import Iterable
 
+from autoaccel.analysis.classes import instance_kind
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import Value
+from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach, mentions_in_reach
 from autoaccel.pytorch.separate_models import stays_separate
 
@@ -28,10 +33,29 @@ def replicated(scripts: Iterable[Script]) -> tuple[Script, ast.AST] | None:
     return mention_in_reach(scripts, _REPLICATES, _MENTIONED)
 
 
+def replicated_on_any_machine(scripts: Iterable[Script]) -> tuple[Script, ast.AST] | None:
+    """Where a model is replicated in a way that the runtime does not see to."""
+    replicating = mentions_in_reach(scripts, _REPLICATES, _MENTIONED)
+    return next((each for each in replicating if not _depends_on_the_machine(*each)), None)
+
+
+def _depends_on_the_machine(script: Script, mention: ast.expr) -> bool:
+    """Whether a mention wraps a model in torch's own DataParallel, for as many devices as there are when it runs."""
+    call = script.call_of(mention)
+    if call is None or script.qualname(mention) != "torch.nn.DataParallel" or script.loops(call):
+        return False
+    given = given_as(call, "device_ids") or (call.args[1] if len(call.args) > 1 else None)
+    if isinstance(given, ast.List | ast.Tuple) and len(given.elts) > 1:
+        return False
+    classes = (each for each in script.ancestors(call) if isinstance(each, ast.ClassDef))
+    return not any(instance_kind(script.class_ref(each)) is Kind.MODULE for each in classes)  # a part of another model
+
+
 def may_be_replicated(scripts: Iterable[Script], model: Iterable[Value]) -> bool:
-    """Whether a model with these constructors, or a part of it, may be replicated: not where every one that is, and the
-    model itself, stays a model of its own."""
-    replicating = [*mentions_in_reach(scripts, _REPLICATES, _MENTIONED)]
+    """Whether a model with these constructors, or a part of it, may be replicated in a way that the runtime does not
+    see to: not where every one that is, and the model itself, stays a model of its own."""
+    mentions = mentions_in_reach(scripts, _REPLICATES, _MENTIONED)
+    replicating = [each for each in mentions if not _depends_on_the_machine(*each)]
     if not replicating:
         return False
     made = [(value.script, value.node) for value in model]

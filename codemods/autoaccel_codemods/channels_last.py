@@ -9,11 +9,12 @@ differ by rounding, dropout draws other masks.
 Left alone:
 - models without convolutions over two dimensions, and those whose parts are not visible;
 - scripts that choose layouts themselves (`memory_format`), compile, export or capture CUDA graphs;
-- models with hooks, or under `DataParallel`; programs that take gradients by `torch.autograd.grad`, compute activations
-  again in the backward pass, define functions of autograd or kernels of their own;
+- models with hooks, or under `DataParallel` for several devices that the script names; programs that take gradients by
+  `torch.autograd.grad`, compute activations again in the backward pass, define functions of autograd or kernels of
+  their own;
 - forward passes that keep what they compute: `self.features = x`;
-- when the script runs: forward passes that ask for strides or make views that the other layout does not have, training
-  in several processes, deterministic algorithms.
+- when the script runs: forward passes that ask for strides or make views that the other layout does not have,
+  replicas, training in several processes, deterministic algorithms.
 
 Before:
     model = ResNet().to(device)

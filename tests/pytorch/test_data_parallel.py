@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel.analysis import Project, load
-from autoaccel.pytorch.data_parallel import replicated
+from autoaccel.pytorch.data_parallel import replicated, replicated_on_any_machine
 
 HEAD = """import mmcv.parallel
 import torch
@@ -51,6 +51,29 @@ def test_replicated(line: str) -> None:
 )
 def test_not_replicated(line: str) -> None:
     assert replicated([load(f"{HEAD}{line}\n")]) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "anyhow"),
+    [
+        ("model = nn.DataParallel(model)", False),
+        ("if several:\n    model = nn.DataParallel(model).to(device)", False),
+        ("model = nn.DataParallel(model, device_ids=args.devices)", False),
+        ("model = nn.DataParallel(model, device_ids=[0])", False),
+        ("class Trainer:\n    def __init__(self, net):\n        self.net = nn.DataParallel(net)", False),
+        ("model = nn.DataParallel(model, [0, 1])", True),
+        ("model = nn.DataParallel(model, device_ids=(0, 1))", True),
+        ("for fold in folds:\n    model = nn.DataParallel(model)", True),
+        ("class Net(nn.Module):\n    def __init__(self, net):\n        self.net = nn.DataParallel(net)", True),
+        ("student, teacher = map(nn.DataParallel, models)", True),
+        ("class Wrapped(nn.DataParallel): pass", True),
+        ("model = mmcv.parallel.MMDataParallel(model)", True),
+        ("output = parallel.data_parallel(model, x, range(2))", True),
+    ],
+)
+def test_replicated_on_any_machine(line: str, anyhow: bool) -> None:
+    """The runtime sees to torch's own wrapper where the number of devices is that of the machine."""
+    assert (replicated_on_any_machine([load(f"{HEAD}{line}\n")]) is not None) is anyhow
 
 
 def test_by_a_function_of_another_file(tmp_path: Path) -> None:

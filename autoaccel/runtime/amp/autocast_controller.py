@@ -164,6 +164,8 @@ class AutocastController:
         if phase.verdict is None:
             self._use(low=False)
             self._note(phase, "trying", f"{self._low_name} against float32: {self._reason}")
+        elif phase.verdict and (misfit := self._has_misfit()):  # another run, or part of this one, had none
+            self._decide(phase, False, misfit)
         else:
             self._use(low=phase.verdict)
         return phase

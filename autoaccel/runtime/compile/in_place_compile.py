@@ -66,8 +66,11 @@ def compile(target: _Target, *, steps: Any = None) -> _Target:  # noqa: A001 - s
         compile(target.module, steps=steps)  # the wrapper's own work, overlapping communication, is better left outside
         return target
     if isinstance(target, nn.Module):
-        if _compilable(target):
-            _InPlace(target, _planned(steps)).install()
+        module = target.module if isinstance(target, nn.DataParallel) else target  # of which several devices get copies
+        if is_shared(target):
+            note(f"compile {type(module).__name__}", Decision(False, "ranks share its batches"))
+        elif _compilable(module):
+            _InPlace(module, _planned(steps)).install()
         return target
     return _compiled_function(target)
 
@@ -83,14 +86,11 @@ def _planned(steps: Any) -> int | None:
 
 def _compilable(module: nn.Module) -> bool:
     wraps = hasattr(module, "_orig_mod")  # the result of torch.compile(module)
-    unfit = (
-        torch.jit.ScriptModule,
-        nn.DataParallel,
-    )  # replicas share the attribute, and with it the first replica's parameters
-    if is_shared(module):
-        note(f"compile {type(module).__name__}", Decision(False, "ranks share its batches"))
+    if any(isinstance(inner, nn.DataParallel) for inner in module.modules()):
+        note(f"compile {type(module).__name__}", Decision(False, "DataParallel may replicate a part of it"))
         return False
-    return not wraps and is_plain(module) and not stands_in(module, _InPlace) and not isinstance(module, unfit)
+    scripted = isinstance(module, torch.jit.ScriptModule)
+    return not wraps and not scripted and is_plain(module) and not stands_in(module, _InPlace)
 
 
 def _torch_compile(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -75,9 +75,10 @@ def distribute(model: _Model, shard: bool = False) -> _Model:
     gradient_reduction.install()
     process_group.share_generators(group)
     _share_values(model, group)
-    if model._compiled_call_impl is not None:  # noqa: SLF001
-        note(f"compile {type(model).__name__}", Decision(False, "it is distributed"))
-        model._compiled_call_impl = None  # noqa: SLF001
+    for each in (model, model.module) if isinstance(model, nn.DataParallel) else (model,):
+        if each._compiled_call_impl is not None:  # noqa: SLF001
+            note(f"compile {type(each).__name__}", Decision(False, "it is distributed"))
+            each._compiled_call_impl = None  # noqa: SLF001
     if shard:
         with group.naming_the_lost("sharing out the parameters"):
             sharding.shard(model, group, "cpu" if place is None else place.type)

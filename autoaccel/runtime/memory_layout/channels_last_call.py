@@ -51,9 +51,9 @@ def channels_last(model: _Model) -> _Model:
 
     Args:
         model: Its arguments of four dimensions are pictures (N, C, H, W). A model without convolutions over two
-            dimensions, or one that is compiled, exported or replicated, is left alone.
+            dimensions, or one that is compiled or exported, is left alone. Replicas are, on several devices.
     """
-    if isinstance(model, nn.parallel.DistributedDataParallel):
+    if isinstance(model, (nn.parallel.DistributedDataParallel, nn.DataParallel)):
         channels_last(model.module)
         return model
     if disabled("channels_last"):
@@ -69,7 +69,7 @@ def settled() -> bool:
 
 
 def _may_be_laid_out(module: nn.Module) -> bool:
-    unfit = isinstance(module, (torch.jit.ScriptModule, nn.DataParallel)) or hasattr(module, "_orig_mod")
+    unfit = isinstance(module, torch.jit.ScriptModule) or hasattr(module, "_orig_mod")
     if unfit or not is_plain(module) or stands_in(module, ChannelsLastCall):
         return False
     return any(isinstance(inner, _CONVOLUTIONS) for inner in module.modules())

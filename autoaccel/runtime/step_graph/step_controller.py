@@ -159,6 +159,8 @@ class StepController:
             return problem
         if program_state.is_anything_compiled():
             return "what is compiled has graphs of its own"
+        if program_state.is_anything_replicated():
+            return "DataParallel runs replicas in threads of its own"
         for optimizer in self._state.optimizers:
             if not _is_capturable(optimizer):
                 return "but for SGD, an optimizer is captured with its fused kernel only"

@@ -15,8 +15,9 @@ untried.
 Left alone:
 - closures (LBFGS), second derivatives, gradients that the script applies or reads by hand, hooks that see gradients in
   any file that shares its objects;
-- models in another precision, sharded or remote models, mixed precision of the script's own; models under
-  `DataParallel`, whose threads do not take over the precision of a region;
+- models in another precision, sharded or remote models, mixed precision of the script's own; models that replicas in
+  threads share, which do not take over the precision of a region (those under `nn.DataParallel` are left in float32
+  when the script runs on several devices, unless it names several itself);
 - code that low precision breaks: operations that have no kernels for it on the CPU or on CUDA, such as linear algebra,
   products in place, writing by index, custom autograd functions, averages kept by hand, angles by `acos`, numbers that
   bfloat16 cannot hold, `masked_fill(mask, torch.finfo(torch.float32).min)`;

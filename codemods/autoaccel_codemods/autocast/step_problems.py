@@ -57,7 +57,7 @@ def problems(found: TrainingStep) -> Iterator[Problem]:
             text = skip_reasons.KEPT_METHOD.format(text=other.source(kept))
             yield kept if other is script else report_at, text
     for mention, reason in (
-        (data_parallel.replicated(seen), skip_reasons.THREADS),
+        (data_parallel.replicated_on_any_machine(seen), skip_reasons.THREADS),
         (cuda_graphs.captured(seen), skip_reasons.CAPTURED),
     ):
         if mention is not None:

@@ -16,7 +16,8 @@ Left alone:
 - forward passes that leave the graph (`.item()`, `if x.any()`, shapes that depend on values, printing, Python's random
   numbers) or loop over their data, or that call cached functions (`functools.lru_cache`), which compiled code would run
   at every call;
-- models under `DataParallel`, exported, scripted or shared models, and those that the script captures in CUDA graphs;
+- models under `DataParallel` for several devices that the script names (else the runtime looks how many there are),
+  exported, scripted or shared models, and those that the script captures in CUDA graphs;
 - scripts that compile by themselves;
 - detection models, copies that are only sampled from, models that make a single step;
 - where literal numbers show that the runtime would never compile: models of at most 2,000 parameters on the CPU, runs

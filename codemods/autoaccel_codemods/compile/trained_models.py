@@ -31,12 +31,10 @@ _PREPARES = frozenset(
     reset_parameters""".split()
 )
 _RETURNS_MODEL = frozenset("to cuda cpu xpu float half double bfloat16 train eval apply requires_grad_".split())
-WRAPPERS = {
-    "torch.nn.DataParallel": "DataParallel copies the model to every device at every step",
-    "torch.distributed.fsdp.FullyShardedDataParallel": "the model is sharded",
-}
+_SHARDS = "torch.distributed.fsdp.FullyShardedDataParallel"
+_REPLICATES = "torch.nn.DataParallel"
 _DDP = "torch.nn.parallel.DistributedDataParallel"
-_SYNC = "torch.nn.SyncBatchNorm.convert_sync_batchnorm"
+_WRAPPERS = (_SHARDS, _REPLICATES, _DDP, "torch.nn.SyncBatchNorm.convert_sync_batchnorm")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -364,9 +362,11 @@ def _other_name(script: Script, value: ast.expr) -> ast.Name | ast.Attribute | N
         return value
     if not isinstance(value, ast.Call):
         return None
-    wrapped = value.args[0] if value.args and script.qualname(value.func) in (*WRAPPERS, _DDP, _SYNC) else None
-    if isinstance(wrapped, ast.Name | ast.Attribute):
-        return wrapped
+    if value.args and script.qualname(value.func) in _WRAPPERS:
+        return _other_name(script, value.args[0])
+    match value.func:
+        case ast.Attribute(value=ast.Call() as inner, attr=attr) if attr in _RETURNS_MODEL:
+            return _other_name(script, inner)
     return _passed_on(script, value) or _handed_back(script, value)
 
 
@@ -426,10 +426,13 @@ def _set_up(script: Script, anchor: ast.stmt, target: str) -> tuple[ast.stmt, as
             break
         for call in script.in_scope(statement, ast.Call):
             name = script.qualname(call.func)
-            if name in (*WRAPPERS, _DDP) and any(script.source(each) == target for each in call.args):
-                if name != _DDP:
-                    return ready, None, WRAPPERS[name]
-                return ready, statement, None
+            if any(script.source(each) == target for each in call.args):
+                if name == _SHARDS:
+                    return ready, None, "the model is sharded"
+                if name == _DDP:
+                    return ready, statement, None
+                if name == _REPLICATES:
+                    ready = statement
         if statement is not anchor and prepares(script, statement, target):
             ready = statement
     return ready, None, None

@@ -15,15 +15,13 @@ from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import Code, Edit, Finding, InsertAfter, Skipped
 from autoaccel.pytorch import cuda_graphs, data_parallel
-from autoaccel.pytorch.gradients import backward_calls, calls_training
+from autoaccel.pytorch.gradients import backward_calls
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.compile.trained_models import (
-    WRAPPERS,
     TrainedModel,
-    prepares,
     trained_models,
     training_forwards,
 )
@@ -36,7 +34,6 @@ _SEVERAL: Final = re.compile(
 )
 _SEVERAL_TEXT: Final = re.compile(r"distributed|Distributed|multiprocessing|horovod|torch_xla")
 _DATA_PARALLEL: Final = "torch.nn.DataParallel"
-_REPLICATED: Final = WRAPPERS[_DATA_PARALLEL]
 _REPLICATION: Final = re.compile(
     r"^(?!torch\.nn\.DataParallel$)\S+\.(\w*DataParallel\w*|data_parallel|parallel_apply|replicate)$"
 )
@@ -79,22 +76,9 @@ def _edits(script: Script, models: list[TrainedModel], *, sharded: bool) -> Iter
         return
     yield from file_effects.edits(script)
     yield from clock_conditions.edits(script)
-    inserted = [InsertAfter(_end_of_setup(script, each), _call(script, each, sharded=sharded)) for each in models]
+    inserted = [InsertAfter(each.ready, _call(script, each, sharded=sharded)) for each in models]
     yield from device_join.edits(script, models)
     yield from inserted
-
-
-def _end_of_setup(script: Script, model: TrainedModel) -> ast.stmt:
-    """The last statement that prepares a model, `DataParallel` among them."""
-    name, last, wrapped = script.source(model.target), model.ready, False
-    block = script.block(last)
-    for statement in block[block.index(last) + 1 :] if model.problem == _REPLICATED else ():
-        wraps = any(script.source(call.args[0]) == name for call in _replicas(script, statement) if call.args)
-        if wraps or (wrapped and prepares(script, statement, name)):
-            last, wrapped = statement, True
-        elif calls_training(script, statement):
-            break
-    return last
 
 
 def _replicas(script: Script, outer: ast.AST) -> list[ast.Call]:
@@ -234,7 +218,7 @@ def _unseen_by_reducer(script: Script) -> ast.AST | None:
 
 def _of_model(script: Script, model: TrainedModel) -> str | None:
     """Why a model cannot be distributed."""
-    if model.problem is not None and model.problem not in ("it runs a single time", _REPLICATED):
+    if model.problem is not None and model.problem != "it runs a single time":
         return model.problem
     if not model.values or any(each.kind not in (Kind.MODULE, Kind.NONE) for each in script.values(model.target)):
         return "nothing shows that it is a module"

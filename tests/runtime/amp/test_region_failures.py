@@ -144,3 +144,19 @@ def test_replicas_stay_in_float32(monkeypatch: pytest.MonkeyPatch, several: int,
     assert (torch.bfloat16 in seen) is (several < 2)
     assert several < 2 or seen == [None] * 5
     assert controller.settled()
+
+
+def test_replicas_stay_in_float32_where_low_precision_was_faster_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an earlier run on a single device, or in another part of this one."""
+    told(monkeypatch, [USUAL, LOW], TrialState.ADOPTED)
+    monkeypatch.setattr(devices, "hardware_name", lambda place: "a card")
+    controller = autocast_controller.AutocastController(torch.device("cuda"), precision.by_capability(8, 0))
+
+    def steps(count: int) -> list[torch.dtype | None]:
+        return [controller.dtype(sys._getframe()) for _ in range(count)]
+
+    assert torch.bfloat16 in steps(5)
+    model = nn.DataParallel(nn.Linear(1, 1))
+    model.device_ids = [0, 1]
+    monkeypatch.setattr(controller, "_phase", None)  # the next region begins anew, with the verdict known
+    assert torch.bfloat16 not in steps(5)

@@ -128,6 +128,24 @@ def test_replicas_of_data_parallel_have_their_own_parameters(graphs: Graphs) -> 
     assert torch.equal(found[1], want)
 
 
+def test_what_data_parallel_wraps_is_compiled(graphs: Graphs) -> None:
+    """Without several devices it calls the module itself."""
+    wrapped = nn.DataParallel(Net())
+    keys, x = list(wrapped.state_dict()), torch.randn(2, 4)
+    want = wrapped(x)
+    assert accel.compile(wrapped) is wrapped
+    assert torch.equal(wrapped(x), want)
+    assert graphs.count == 1
+    assert list(wrapped.state_dict()) == keys
+
+
+def test_models_that_data_parallel_is_a_part_of_are_not_compiled(graphs: Graphs) -> None:
+    model = accel.compile(nn.Sequential(nn.DataParallel(Net()), nn.ReLU()))
+    model(torch.randn(2, 4))
+    assert not graphs.count
+    assert model._compiled_call_impl is None
+
+
 def test_a_backward_pass_that_cannot_be_compiled_is_eager(monkeypatch: pytest.MonkeyPatch, fresh_graphs: None) -> None:
     """As where a card has too little shared memory for a kernel of it: by then the forward pass is over."""
     if not hasattr(importlib.import_module("torch._functorch.config"), "force_non_lazy_backward_lowering"):

@@ -154,6 +154,10 @@ def verbs() -> None:
         accel.compile(model)._compiled_call_impl is not None,
         accel.distribute(net)._compiled_call_impl is not None,
     ]
+    wrapped, later = (nn.DataParallel(nn.Linear(1, 1)) for _ in range(2))
+    accel.distribute(accel.compile(wrapped))
+    accel.compile(accel.distribute(later))
+    found["compiled"] += [each.module._compiled_call_impl is not None for each in (wrapped, later)]
     total = accel.total()
     total += accel.item(torch.ones(()))
     found["total"] = float(total)

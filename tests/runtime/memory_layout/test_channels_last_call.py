@@ -395,6 +395,14 @@ def saved_and_loaded(model: nn.Module) -> Any:
 
 
 @pytest.mark.usefixtures("at_once")
+def test_what_data_parallel_wraps_is_laid_out() -> None:
+    wrapped = nn.DataParallel(Net())
+    assert accel.channels_last(wrapped) is wrapped
+    train(wrapped)
+    assert is_laid_out(wrapped.module)
+
+
+@pytest.mark.usefixtures("at_once")
 def test_replicas_run_with_their_own_weights() -> None:
     model = accel.channels_last(Net().eval())
     model(pictures())

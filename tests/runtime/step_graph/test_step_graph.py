@@ -206,6 +206,16 @@ def test_not_where_all_has_to_be_deterministic(device: Accelerator) -> None:
     assert device.replays == 0
 
 
+def test_not_beside_replicas_on_several_devices(device: Accelerator, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrapped = nn.DataParallel(nn.Linear(1, 1))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    Script(device).train(40)
+    assert device.replays
+    wrapped.device_ids, replays = [0, 1], device.replays
+    Script(device).train(40)
+    assert device.replays == replays
+
+
 def test_not_where_memory_is_short(device: Accelerator) -> None:
     device.peak = device.machine.memory // 4 + 1
     Script(device).train(20)
