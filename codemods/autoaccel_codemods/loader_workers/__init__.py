@@ -24,8 +24,8 @@ Left alone:
 - a dataset that is changed as it is read, or that keeps an open file or gradients;
 - samples that draw from a generator of their own, which workers would repeat: `worker-seed` (AA203) has it seeded;
 - memory is not pinned for batches of texts, and not for batches of the script's own making that the loop writes to, in
-  which it may ask a part for being a tuple, or that are objects of a class of their own; and not where that is all that
-  the file would import autoaccel for: then with `pin_memory=True` where its loops plainly use CUDA;
+  which it may ask a part for being a tuple, or that are objects of a class of their own; where that is all that the
+  file would import autoaccel for, it gets `True` or `torch.cuda.is_available()`, if its loops are in sight;
 - samples whose errors the script handles: a worker hands on another error, made from a text;
 - loaders of which only one batch is taken from each fresh iterator, and those with `num_workers=0` that serve one pass;
 - `DataLoader(**options)`, where the options may hold these settings.
@@ -129,24 +129,26 @@ def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
         yield RULE.finding(made.call, STARTED_AGAIN, *kept, needs=(first,))
     elif kept is not None:
         yield RULE.skip(
-            made.call, "persistent workers are seeded once, so that random numbers after the first pass would be others"
+            made.call, "torch draws one seed for persistent workers, not one a pass: later passes would differ"
         )
 
 
 def _pinned(
     script: Script, made: LoaderCall, sources: tuple[Value, ...], uses: tuple[Iteration, ...]
 ) -> Finding | Skipped:
-    if _only_looked_at(made, uses):
+    if _only_looked_at(made, uses) or (_is_all(script) and not uses):
         return RULE.skip(made.call, "no pinned memory: nothing shows that its batches go to a device")
     if (reason := told_apart(script, made, uses)) is not None:
         return RULE.skip(made.call, reason)
     if holds_no_tensor(script, made, sources):
         return RULE.skip(made.call, "no pinned memory: its batches hold no tensors")
-    edits = added_argument(script, made, "pin_memory", "pin_memory()")
-    if _is_all(script):
-        if not _on_cuda(uses):
-            return RULE.skip(made.call, "no pinned memory: for that alone the file would have to import autoaccel")
+    if not _is_all(script):
+        edits = added_argument(script, made, "pin_memory", "pin_memory()")
+    elif _on_cuda(uses):
         edits = (AddArguments(made.call, (("pin_memory", Code("True")),)),)
+    else:  # the file would import autoaccel for that alone
+        asks, imports = script.spell("torch.cuda.is_available")
+        edits = (AddArguments(made.call, (("pin_memory", Code(f"{asks}()")),)), *imports)
     return RULE.finding(made.call, "batches are not loaded into pinned memory", *edits, tier=Tier.EXACT)
 
 
