@@ -5,7 +5,7 @@ all of a step, from the forward pass to the optimizer's update, and replays it b
 be a function of its batch: its statements are lifted out of the loop as they are, or out of the function that is called
 for each step; loops over time steps or layers may be among them. On a CPU, and with `AUTOACCEL_CUDA_GRAPHS=off`, the
 function is called as it stands. What is printed, noted or read as a number, `D_x = output.mean().item()`, between the
-forward pass and the update is so after it, unless the step needs it. A step may have several backward passes and
+forward pass and the update is so after it, unless the step needs it; so are accuracies that go to a meter. A step may have several backward passes and
 optimizers, one below the other, as that of a generator and its discriminator has; inputs that it draws in between,
 `noise = np.random.normal(…)`, are drawn before it, in the same order.
 
@@ -87,6 +87,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         prepared_inputs  which of those between them make its inputs, and may as well do so before it
         shape_numbers     numbers that follow from the shapes of tensors
         shown_statements  which statements between them may as well be made after it
+        measured_values  which values are counted of results, as accuracies are
         note_methods  which methods keep numbers, and do nothing else
         host_effects  what they, and the functions that they enter, do on the host
         lifting       which names go in and out, and where the function stands

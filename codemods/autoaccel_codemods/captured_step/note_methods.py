@@ -49,7 +49,8 @@ def _is_plain_class(cls: ClassRef, touched: set[str], bodies: list[ast.FunctionD
 
 
 def _binds_new(statement: ast.stmt, names: set[str]) -> bool:
-    """Whether a statement binds none of these attributes, or binds them to a number or a new list."""
+    """Whether a statement binds none of these attributes, or binds them to numbers or a new list, also to numbers that
+    a tensor gives, or that are computed of what the attributes hold: `self.avg = self.sum / self.count`."""
     match statement:
         case ast.Assign(targets=targets, value=value):
             bound = [part for each in targets for part in ast.walk(each)]
@@ -59,8 +60,22 @@ def _binds_new(statement: ast.stmt, names: set[str]) -> bool:
             return True
     if not any(isinstance(each, ast.Attribute) and each.attr in names for each in bound):
         return True
-    new = ast.Constant | ast.Tuple | ast.List | ast.Dict
-    return isinstance(value, new) and not any(isinstance(each, ast.Name | ast.Attribute) for each in ast.walk(value))
+    return value is None or _is_new(value, names)
+
+
+def _is_new(value: ast.expr, names: set[str]) -> bool:
+    match value:
+        case ast.Constant():
+            return True
+        case ast.Tuple() | ast.List() | ast.Dict() | ast.BinOp():
+            parts = (each for each in ast.iter_child_nodes(value) if isinstance(each, ast.expr))
+            return all(_is_new(each, names) for each in parts)
+        case ast.Call(func=ast.Attribute(attr="item" | "tolist"), args=[], keywords=[]):
+            return True
+        case ast.Attribute(value=ast.Name(id="self"), attr=name):
+            return name in names
+        case _:
+            return False
 
 
 def _is_plain(script: Script, function: ast.FunctionDef) -> bool:

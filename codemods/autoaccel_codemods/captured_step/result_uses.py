@@ -20,6 +20,7 @@ from autoaccel.library_models.library_values import RUNNING_TOTALS
 from autoaccel.library_models.tensor_operations import LOSSES
 from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel_codemods.captured_step.lifting import Lifted
+from autoaccel_codemods.captured_step.measured_values import is_measured
 from autoaccel_codemods.captured_step.problems import DeclinedError
 
 _LOSSES = "torch.nn.functional."
@@ -38,6 +39,8 @@ def refuse(script: Script, lifted: Lifted) -> None:
             continue
         found = script.definitions(name)
         if found and not any(each.node in inside for each in found):
+            continue
+        if all(each.node in inside for each in found) and is_measured(script, name):
             continue
         if not _is_value_only(script, name):
             raise DeclinedError(f"`{name.id}` may be used for more than its value in line {name.lineno}")

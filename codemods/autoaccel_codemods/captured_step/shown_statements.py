@@ -13,6 +13,7 @@ from autoaccel.library_models.library_values import RUNNING_TOTALS
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
 from autoaccel.pytorch.step_effects import calls_model
+from autoaccel_codemods.captured_step.measured_values import is_measured
 from autoaccel_codemods.captured_step.note_methods import only_notes
 from autoaccel_codemods.captured_step.problems import DeclinedError
 
@@ -75,6 +76,8 @@ def _is_shown(script: Script, expression: ast.expr, computed: set[ast.stmt]) -> 
                     return False
             case ast.Subscript(value=ast.Attribute(attr="shape")) | ast.Attribute(attr="shape"):
                 pass
+            case ast.Subscript(value=ast.Name(), slice=ast.Constant(value=int())):
+                pass
             case ast.Name():
                 builtin = script.call_of(part) is not None and part.id in BUILTINS
                 plain = script.kind(part) in (Kind.NUMBER, Kind.STRING, Kind.BOOL)
@@ -118,7 +121,9 @@ def _is_size(script: Script, name: ast.Name) -> bool:
 def _is_result(script: Script, name: ast.Name, computed: set[ast.stmt]) -> bool:
     """Whether a name holds what an operation of the step has made: a tensor of its own, which no update changes."""
     found = script.definitions(name)
-    return bool(found) and all(each.node in computed and _makes(script, each.value) for each in found)
+    if not found or any(each.node not in computed for each in found):
+        return False
+    return all(_makes(script, each.value) for each in found) or is_measured(script, name)
 
 
 def _makes(script: Script, value: ast.expr | None, *, deeper: bool = True) -> bool:
