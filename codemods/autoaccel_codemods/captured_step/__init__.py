@@ -5,9 +5,9 @@ all of a step, from the forward pass to the optimizer's update, and replays it b
 be a function of its batch: its statements are lifted out of the loop as they are, or out of the function that is called
 for each step; loops over time steps or layers may be among them. On a CPU, and with `AUTOACCEL_CUDA_GRAPHS=off`, the
 function is called as it stands. What is printed, noted or read as a number, `D_x = output.mean().item()`, between the
-forward pass and the update is so after it, unless the step needs it; so are accuracies that go to a meter. A step may have several backward passes and
-optimizers, one below the other, as that of a generator and its discriminator has; inputs that it draws in between,
-`noise = np.random.normal(…)`, are drawn before it, in the same order.
+forward pass and the update is so after it, unless the step needs it; so are accuracies that go to a meter. A step may
+have several backward passes and optimizers, one below the other, as that of a generator and its discriminator has;
+inputs that it draws in between, `noise = np.random.normal(…)`, are drawn before it, in the same order.
 
 Left alone:
 - steps of which a part stands elsewhere, in a branch or in another function: accumulation, a generator that is trained
