@@ -47,13 +47,8 @@ from autoaccel_codemods.compile.literal_cost import in_vain
 from autoaccel_codemods.compile.pure_functions import pure_functions
 from autoaccel_codemods.compile.second_derivatives import differentiated_again, is_among
 from autoaccel_codemods.compile.step_count import steps_of_run
-from autoaccel_codemods.compile.trained_models import (
-    TrainedModel,
-    below_setup,
-    end_of_setup,
-    steps_of_unseen_models,
-    trained_models,
-)
+from autoaccel_codemods.compile.trained_models import TrainedModel, below_setup, end_of_setup, trained_models
+from autoaccel_codemods.compile.training_forwards import steps_of_unseen_models
 from autoaccel_codemods.compile.unused_submodules import idle_part
 
 RULE = Rule(
@@ -77,6 +72,9 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 
     Asked in this order; whether compiling pays is decided when the script runs, by `autoaccel.runtime.compile`:
         trained_models      which models training steps run, and where these are made and ready
+        training_forwards   the forward passes of training
+        model_origins       where what they call is made
+        model_setup         the statements that prepare it
         pure_functions      which functions of tensors training steps call
         blockers            what must not be compiled: what its file does, what its classes do
         second_derivatives  which models have a backward pass that is differentiated

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.definitions import Definition
-from autoaccel_codemods.compile.trained_models import TrainedModel, training_forwards
+from autoaccel_codemods.compile.trained_models import TrainedModel
+from autoaccel_codemods.compile.training_forwards import training_forwards
 
 
 def idle_part(script: Script, model: TrainedModel) -> str | None:

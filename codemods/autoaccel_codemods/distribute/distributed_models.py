@@ -20,11 +20,8 @@ from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.captured_step.problems import DeclinedError
-from autoaccel_codemods.compile.trained_models import (
-    TrainedModel,
-    trained_models,
-    training_forwards,
-)
+from autoaccel_codemods.compile.trained_models import TrainedModel, trained_models
+from autoaccel_codemods.compile.training_forwards import training_forwards
 from autoaccel_codemods.distribute import clock_conditions, device_join, file_effects, sharded_use
 
 _VERB: Final = "distribute"
