@@ -84,6 +84,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         prospects     whether a graph would ever be captured, and last
         movable_statements  which statements may stand in a function of their own
         region        the statements of the loop's body that are the step
+        called_models  the models that they run, also by functions
         prepared_inputs  which of those between them make its inputs, and may as well do so before it
         shape_numbers     numbers that follow from the shapes of tensors
         shown_statements  which statements between them may as well be made after it

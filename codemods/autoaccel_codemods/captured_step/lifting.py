@@ -18,7 +18,7 @@ from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.captured_step.region import StepRegion, receiver
 from autoaccel_codemods.captured_step.shape_numbers import follows_from_shapes
-from autoaccel_codemods.captured_step.shown_statements import mentions, noted
+from autoaccel_codemods.captured_step.shown_statements import mentions, noted, variables
 
 _NOT_THERE = "its model and its optimizer may not be there before the loop"
 _PLAIN_NUMBERS = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING})
@@ -199,15 +199,18 @@ def _bound_by(statement: ast.stmt) -> set[str]:
 
 def _refuse_seen_inside(script: Script, region: StepRegion, stored: set[str]) -> None:
     """What the step binds is not read by functions that it runs: they see the names of the loop, not those of the
-    function that the step becomes."""
+    function that the step becomes. Nor is what its loop binds for each step: no graph would last."""
+    around = region.statements if isinstance(region.around, ast.FunctionDef) else (region.around,)
+    bound = {name.lstrip(".") for each in around for name in variables(script, each, ast.Store)} | stored
     for other, code in reachable_code(script, region.statements, building=False):
         if other is not script or not isinstance(code, ast.FunctionDef | ast.Lambda):
             continue
         for part in breadth_first(code):
-            if not isinstance(part, ast.Name) or part.id not in stored or not isinstance(part.ctx, ast.Load):
+            if not isinstance(part, ast.Name) or part.id not in bound or not isinstance(part.ctx, ast.Load):
                 continue
-            if any(_inside(script, region, each.node) for each in script.definitions(part)):
-                raise DeclinedError(f"a function that it runs reads `{part.id}`")
+            for each in script.definitions(part):
+                if any(each.node is outer or script.inside(each.node, outer) for outer in around):
+                    raise DeclinedError(f"a function that it runs reads `{part.id}`")
 
 
 def _refuse_handled(script: Script, region: StepRegion, changed: set[str]) -> None:

@@ -12,12 +12,12 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import Loop, breadth_first, is_constant, position
 from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel.pytorch.device_moves import device_move
-from autoaccel.pytorch.gradients import is_backward
 from autoaccel.pytorch.integers import integral
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.run_once_code import runs_once
-from autoaccel.pytorch.step_effects import Effect, call_effects, calls_model, may_run_model
+from autoaccel.pytorch.step_effects import Effect, call_effects, may_run_model
 from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep
+from autoaccel_codemods.captured_step.called_models import called_models
 from autoaccel_codemods.captured_step.movable_statements import clips_always_or_never, is_movable, unmovable
 from autoaccel_codemods.captured_step.prepared_inputs import is_prepared
 from autoaccel_codemods.captured_step.problems import DeclinedError
@@ -185,7 +185,7 @@ def beginning_at(script: Script, step: TrainingStep, first: int) -> StepRegion:
         if not is_movable(each, phase) and not clips_always_or_never(script, each):
             raise DeclinedError(unmovable(script, each))
     _refuse_earlier_graphs(script, [*block[:first], *aside], statements)
-    models = tuple(_models(script, statements))
+    models = tuple(called_models(script, statements))
     if not models:
         raise DeclinedError("its forward pass is not in sight")
     scope = script.function(backwards[0].call) or script.tree
@@ -382,22 +382,3 @@ def _is_upkeep(script: Script, statement: ast.stmt) -> bool:
             return script.kind(owner) is Kind.SCALER
         case _:
             return _clears(statement)
-
-
-def _models(script: Script, statements: Sequence[ast.stmt]) -> Iterator[ast.expr]:
-    """What is called to run a model, by its outermost owner that is one: `model` of `model.encoder(x)`."""
-    seen: set[str] = set()
-    for statement in statements:
-        for part in script.in_scope(statement, ast.Call):
-            if is_backward(script, part) or not calls_model(script, part):
-                continue
-            model: ast.expr = part.func
-            while isinstance(model, ast.Attribute) and script.kind(model.value) is Kind.MODULE:
-                model = model.value
-            if script.kind(model) is not Kind.MODULE:
-                raise DeclinedError(f"what `{script.source(part.func)}` runs is not in sight")
-            if not isinstance(model, ast.Name | ast.Attribute):
-                raise DeclinedError(f"`{script.source(model)}` is no name")
-            if script.source(model) not in seen:
-                seen.add(script.source(model))
-                yield model
