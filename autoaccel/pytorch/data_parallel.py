@@ -25,6 +25,7 @@ from autoaccel.pytorch.separate_models import stays_separate
 _REPLICATES = re.compile(
     r"(^|\.)(?!\w*(Distributed|Sharded))\w*DataParallel$|^torch\.nn\.parallel\.(\w+\.)?(data_parallel|parallel_apply)$"
 )
+_FUNCTION = re.compile(r"^torch\.nn\.parallel\.(data_parallel\.)?data_parallel$")
 _MENTIONED = re.compile("DataParallel|data_parallel|parallel_apply")
 
 
@@ -40,15 +41,34 @@ def replicated_on_any_machine(scripts: Iterable[Script]) -> tuple[Script, ast.AS
 
 
 def _depends_on_the_machine(script: Script, mention: ast.expr) -> bool:
-    """Whether a mention wraps a model in torch's own DataParallel, for as many devices as there are when it runs."""
+    """Whether a mention wraps a model in torch's own DataParallel, for as many devices as there are when it runs, or
+    calls `data_parallel` in a branch of a forward pass: `if self.ngpu > 1: …`."""
     call = script.call_of(mention)
-    if call is None or script.qualname(mention) != "torch.nn.DataParallel" or script.loops(call):
+    name = script.qualname(mention) or ""
+    if call is None or script.loops(call) or _names_several(script, call):
         return False
-    given = given_as(call, "device_ids") or (call.args[1] if len(call.args) > 1 else None)
-    if isinstance(given, ast.List | ast.Tuple) and len(given.elts) > 1:
-        return False
+    if _FUNCTION.search(name):
+        function = script.function(call)
+        branches = (each for each in script.ancestors(call) if isinstance(each, ast.If))
+        return getattr(function, "name", "") == "forward" and any(True for _ in branches) and _is_in_model(script, call)
+    return name == "torch.nn.DataParallel" and not _is_in_model(script, call)  # as a part of another model
+
+
+def _names_several(script: Script, call: ast.Call) -> bool:
+    given = given_as(call, "device_ids")
+    position = 2 if _FUNCTION.search(script.qualname(call.func) or "") else 1
+    match given or (call.args[position] if len(call.args) > position else None):
+        case ast.List(elts=devices) | ast.Tuple(elts=devices):
+            return len(devices) > 1
+        case ast.Call(func=ast.Name(id="range"), args=[ast.Constant(value=int(count))]):
+            return count > 1
+        case _:
+            return False
+
+
+def _is_in_model(script: Script, call: ast.Call) -> bool:
     classes = (each for each in script.ancestors(call) if isinstance(each, ast.ClassDef))
-    return not any(instance_kind(script.class_ref(each)) is Kind.MODULE for each in classes)  # a part of another model
+    return any(instance_kind(script.class_ref(each)) is Kind.MODULE for each in classes)
 
 
 def may_be_replicated(scripts: Iterable[Script], model: Iterable[Value]) -> bool:

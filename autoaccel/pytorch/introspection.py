@@ -236,14 +236,16 @@ def _lookup(script: Script) -> str | None:
 
 
 def _is_label(script: Script, text: ast.Constant) -> bool:
-    """Whether a text is shown, or tells the values of a dictionary apart, and no name is looked up by it:
-    `print("loss", loss)`, `logs["loss"]`, `{"loss": loss}`."""
+    """Whether a text is shown, compared, or tells the values of a dictionary apart, and no name is looked up by it:
+    `print("loss", loss)`, `mode == "loss"`, `logs["loss"]`, `{"loss": loss}`."""
     match script.parent(text):
         case ast.Call(func=ast.Name(id=function) as called):
             return function in LOOKING - {"hasattr"} and not script.definitions(called)
         case ast.Call(func=ast.Attribute(attr="add_scalar")) as call:
             return not script.callees(call)
-        case ast.JoinedStr() | ast.Expr():
+        case ast.JoinedStr() | ast.Expr() | ast.Compare():
+            return True
+        case ast.Tuple() | ast.List() as texts if isinstance(script.parent(texts), ast.Compare):
             return True
         case ast.Dict(keys=keys) if text in keys:
             pass

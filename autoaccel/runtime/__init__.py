@@ -24,6 +24,7 @@ script.
     environment        what the user asked for by AUTOACCEL_*, and the log of what was decided
     devices            which device something speaks of, and what it can do
     rng_state          the states of the random generators that a program shares
+    replicas           modules of which several devices get copies
     in_place_call      what stands in for a module's own call
     execution_mode     whether a call is traced, intercepted, in a backward pass, in a distributed run
     machine_decisions  what would be decided here, for `autoaccel env`

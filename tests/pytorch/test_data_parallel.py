@@ -15,6 +15,7 @@ import torch_geometric.nn
 from torch import nn
 from torch.nn import parallel
 """
+FORWARD = "class Net(nn.Module):\n    def forward(self, x):\n"
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,10 @@ def test_not_replicated(line: str) -> None:
         ("model = nn.DataParallel(model, device_ids=args.devices)", False),
         ("model = nn.DataParallel(model, device_ids=[0])", False),
         ("class Trainer:\n    def __init__(self, net):\n        self.net = nn.DataParallel(net)", False),
+        (f"{FORWARD}        if self.count > 1: return parallel.data_parallel(self.net, x, range(self.count))", False),
+        (f"{FORWARD}        if self.count > 1: return nn.parallel.data_parallel(self.net, x, range(2))", True),
+        (f"{FORWARD}        return parallel.data_parallel(self.net, x, range(self.count))", True),
+        ("def run(net, x):\n    if several: return parallel.data_parallel(net, x)", True),
         ("model = nn.DataParallel(model, [0, 1])", True),
         ("model = nn.DataParallel(model, device_ids=(0, 1))", True),
         ("for fold in folds:\n    model = nn.DataParallel(model)", True),

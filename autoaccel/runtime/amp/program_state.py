@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .. import replicas
 from ..environment import setting
 
 
@@ -26,22 +27,12 @@ def float16_in_any_region(kind: str) -> str:
     https://github.com/pytorch/pytorch/blob/main/torch/nn/parallel/parallel_apply.py)
     """
     for thing in gc.get_objects():
-        if is_replicated(thing):
+        if replicas.is_replicated(thing):
             return "DataParallel runs its replicas in float16 in any autocast region"
         if kind == "cuda" and issubclass(type(thing), torch.nn.RNNBase):
             if any(parameter.device.type == kind for parameter in thing.parameters()):
                 return "cuDNN's recurrent networks compute in float16 in any autocast region"
     return ""
-
-
-def is_anything_replicated() -> bool:
-    """Whether `DataParallel` copies any module that Python holds to several devices at every call."""
-    return torch.cuda.device_count() > 1 and any(map(is_replicated, gc.get_objects()))
-
-
-def is_replicated(thing: object) -> bool:
-    """Whether an object is a `DataParallel` of several devices: with a single one it calls its module itself."""
-    return issubclass(type(thing), torch.nn.DataParallel) and len(getattr(thing, "device_ids", ())) > 1
 
 
 def any_tensor_of(dtype: torch.dtype) -> bool:

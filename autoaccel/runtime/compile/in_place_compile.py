@@ -32,6 +32,7 @@ from ..distributed.global_view import is_shared
 from ..environment import Decision, disabled, note, setting
 from ..execution_mode import is_distributed, is_traced
 from ..in_place_call import TRAINING, InPlaceCall, is_plain, rank_of, stands_in
+from ..replicas import is_replicated
 from . import inductor_cache
 from .compile_controller import CompileController
 from .compile_support import verdict
@@ -86,7 +87,7 @@ def _planned(steps: Any) -> int | None:
 
 def _compilable(module: nn.Module) -> bool:
     wraps = hasattr(module, "_orig_mod")  # the result of torch.compile(module)
-    if any(isinstance(inner, nn.DataParallel) for inner in module.modules()):
+    if any(isinstance(inner, nn.DataParallel) or is_replicated(inner) for inner in module.modules()):
         note(f"compile {type(module).__name__}", Decision(False, "DataParallel may replicate a part of it"))
         return False
     scripted = isinstance(module, torch.jit.ScriptModule)

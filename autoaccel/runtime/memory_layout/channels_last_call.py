@@ -32,6 +32,7 @@ from ..environment import Decision, disabled, note
 from ..execution_mode import in_backward, is_intercepted, is_traced
 from ..in_place_call import InPlaceCall, is_plain, rank_of, stands_in
 from ..optim import fused_step
+from ..replicas import is_replicated
 from ..trial.ab_trial import TrialPolicy
 from ..trial.clocks import clock_of
 from ..trial.on_or_off import Question, untriable
@@ -70,6 +71,7 @@ def settled() -> bool:
 
 def _may_be_laid_out(module: nn.Module) -> bool:
     unfit = isinstance(module, torch.jit.ScriptModule) or hasattr(module, "_orig_mod")
+    unfit = unfit or any(map(is_replicated, module.modules()))
     if unfit or not is_plain(module) or stands_in(module, ChannelsLastCall):
         return False
     return any(isinstance(inner, _CONVOLUTIONS) for inner in module.modules())

@@ -20,7 +20,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from .. import devices
+from .. import devices, replicas
 from ..amp import autocast_controller, program_state
 from ..amp.grad_scaler import is_scaled
 from ..backends import backend_setting
@@ -159,7 +159,7 @@ class StepController:
             return problem
         if program_state.is_anything_compiled():
             return "what is compiled has graphs of its own"
-        if program_state.is_anything_replicated():
+        if replicas.is_anything_replicated():
             return "DataParallel runs replicas in threads of its own"
         for optimizer in self._state.optimizers:
             if not _is_capturable(optimizer):

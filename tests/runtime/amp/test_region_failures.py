@@ -146,6 +146,18 @@ def test_replicas_stay_in_float32(monkeypatch: pytest.MonkeyPatch, several: int,
     assert controller.settled()
 
 
+@pytest.mark.parametrize("several", [1, 2])
+def test_modules_that_may_call_data_parallel_stay_in_float32(monkeypatch: pytest.MonkeyPatch, several: int) -> None:
+    class Net(nn.Linear):
+        def forward(self, x: torch.Tensor) -> Any:
+            return nn.parallel.data_parallel(nn.Identity(), x) if several > 1 else super().forward(x)
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: several)
+    model = Net(1, 1)
+    assert bool(program_state.float16_in_any_region("cuda")) is (several > 1)
+    del model
+
+
 def test_replicas_stay_in_float32_where_low_precision_was_faster_without(monkeypatch: pytest.MonkeyPatch) -> None:
     """In an earlier run on a single device, or in another part of this one."""
     told(monkeypatch, [USUAL, LOW], TrialState.ADOPTED)

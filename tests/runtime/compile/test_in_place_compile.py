@@ -146,6 +146,29 @@ def test_models_that_data_parallel_is_a_part_of_are_not_compiled(graphs: Graphs)
     assert model._compiled_call_impl is None
 
 
+class Branching(nn.Module):
+    several = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        if self.several:
+            return nn.parallel.data_parallel(self.body, x, [0, 1])
+        return self.body(x)
+
+
+@pytest.mark.parametrize("devices_here", [1, 2])
+def test_models_that_may_replicate_themselves_are_compiled_on_one_device_alone(
+    graphs: Graphs, monkeypatch: pytest.MonkeyPatch, devices_here: int
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: devices_here)
+    model = accel.compile(Branching())
+    model(torch.randn(2, 4))
+    assert graphs.count == (devices_here == 1)
+
+
 def test_a_backward_pass_that_cannot_be_compiled_is_eager(monkeypatch: pytest.MonkeyPatch, fresh_graphs: None) -> None:
     """As where a card has too little shared memory for a kernel of it: by then the forward pass is over."""
     if not hasattr(importlib.import_module("torch._functorch.config"), "force_non_lazy_backward_lowering"):

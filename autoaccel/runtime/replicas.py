@@ -1,0 +1,32 @@
+"""Modules that hand their batches to copies of theirs on several devices, which run in threads.
+
+Those threads open autocast again without its precision, so that replicas compute in float16 in any region, and their
+gradients are not scaled (https://github.com/pytorch/pytorch/blob/main/torch/nn/parallel/parallel_apply.py). Compiled
+code and graphs are of the first device alone.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import torch
+from torch import nn
+
+
+def is_replicated(thing: object) -> bool:
+    """Whether an object is a `DataParallel` of several devices, or a module that may call `data_parallel` for several.
+
+    With a single device both call their module itself.
+    """
+    kind = type(thing)
+    if issubclass(kind, nn.DataParallel):
+        return len(getattr(thing, "device_ids", ())) > 1
+    if not issubclass(kind, nn.Module) or torch.cuda.device_count() < 2:
+        return False
+    code = getattr(kind.forward, "__code__", None)
+    return code is not None and "data_parallel" in code.co_names
+
+
+def is_anything_replicated() -> bool:
+    """Whether any module that Python holds may be."""
+    return torch.cuda.device_count() > 1 and any(map(is_replicated, gc.get_objects()))
