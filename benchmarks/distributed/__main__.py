@@ -26,6 +26,7 @@ from benchmarks.distributed.launching import launch
 from benchmarks.distributed.rank import be_a_rank
 from benchmarks.public_scripts.manifest import Input, Run, load
 from benchmarks.public_scripts.running import PROJECT, environment, limited, workspace
+from benchmarks.suite.catalogue import modules
 
 RESULT = PROJECT / "benchmarks" / "results" / "distributed.md"
 SUITE, FIXTURES = PROJECT / "benchmarks" / "suite" / "scripts", PROJECT / "fixtures" / "scripts"
@@ -97,6 +98,8 @@ def own_scripts(tree: Path) -> Iterator[Run]:
         folder = tree / "suite" / script.parent.name
         folder.mkdir(parents=True)
         shutil.copy(script, folder / "train.py")
+        for module in modules(script):
+            shutil.copy(module, folder)
         pictures = Input("pictures", "data/imagenet", {"classes": 4, "count": 8, "size": [96, 80]})
         inputs = (pictures,) if folder.name == "imagenet" else ()
         yield Run(

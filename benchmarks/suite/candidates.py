@@ -17,7 +17,7 @@ from autoaccel.config.settings import Settings
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.training import marked
 from autoaccel.rewriting import engine
-from benchmarks.suite.catalogue import CAPTURED, COMPILED, EXACT, REWRITTEN, SCRIPTS, Script
+from benchmarks.suite.catalogue import CAPTURED, COMPILED, EXACT, REWRITTEN, SCRIPTS, Script, modules
 
 ENDLESS = 1_000_000_000
 """Steps of a run that is ended when enough is known."""
@@ -108,7 +108,8 @@ def rewritten(path: Path, *, tier: str = "numerics") -> engine.Result:
     Raises `ValueError` where it cannot be rewritten."""
     alone = (_ALONE / path.parent.name / path.name).resolve()
     alone.parent.mkdir(exist_ok=True)
-    shutil.copy(path, alone)
+    for each in (path, *modules(path)):
+        shutil.copy(each, alone.parent)
     configuration = Configuration(Settings(tier=tier))
     rules, project = configuration.rules_for(alone), Project(Files((alone,)))
     result = engine.rewrite(sources.read(alone).text, alone, rules, tier=configuration.tier_for(alone), project=project)

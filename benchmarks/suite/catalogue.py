@@ -92,6 +92,12 @@ SUITE = (
 )
 
 
+def modules(script: Path) -> list[Path]:
+    """The modules that a plain script imports from its folder: those that are no column."""
+    columns = {SUITE[0].file(column).name for column in COLUMNS}
+    return [path for path in script.parent.glob("*.py") if path.name not in columns]
+
+
 def chosen(only: Collection[str], suite: tuple[Script, ...] = SUITE) -> tuple[Script, ...]:
     """Raises `ValueError` for a name that there is not."""
     known = {each.id for each in suite}
