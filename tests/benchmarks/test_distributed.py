@@ -70,7 +70,12 @@ def test_own_scripts_stand_alone(tmp_path: Path) -> None:
     runs = list(own_scripts(tmp_path))
     assert len({run.name for run in runs}) == len(runs) >= 30
     assert all((tmp_path / run.repository / run.path).is_file() for run in runs)
-    assert all(len([*(tmp_path / run.repository).iterdir()]) == 1 for run in runs)
+    files = {run.name: sorted(path.name for path in (tmp_path / run.repository).iterdir()) for run in runs}
+    assert {name: found for name, found in files.items() if len(found) > 1} == {
+        "suite/cifar/train.py": ["models.py", "train.py"],
+        "suite/lstm/train.py": ["data.py", "model.py", "train.py"],
+        "suite/mnist/train.py": ["model.py", "train.py"],
+    }
 
 
 # -- launches

@@ -4,52 +4,7 @@ import argparse
 
 import torch
 import torch.nn as nn
-import torch.nn.functional as F
-from torch import Tensor
-
-
-class BasicBlock(nn.Module):
-    def __init__(self, in_planes: int, planes: int, stride: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(in_planes, planes, 3, stride=stride, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(planes)
-        self.conv2 = nn.Conv2d(planes, planes, 3, stride=1, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(planes)
-        self.shortcut = nn.Sequential()
-        if stride != 1 or in_planes != planes:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(in_planes, planes, 1, stride=stride, bias=False), nn.BatchNorm2d(planes)
-            )
-
-    def forward(self, x: Tensor) -> Tensor:
-        out = F.relu(self.bn1(self.conv1(x)))
-        out = self.bn2(self.conv2(out))
-        return F.relu(out + self.shortcut(x))
-
-
-class ResNet(nn.Module):
-    def __init__(self, blocks: list[int], width: int) -> None:
-        super().__init__()
-        self.in_planes = width
-        self.conv1 = nn.Conv2d(3, width, 3, stride=1, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
-        self.layer1 = self.make_layer(width, blocks[0], stride=1)
-        self.layer2 = self.make_layer(2 * width, blocks[1], stride=2)
-        self.layer3 = self.make_layer(4 * width, blocks[2], stride=2)
-        self.layer4 = self.make_layer(8 * width, blocks[3], stride=2)
-        self.linear = nn.Linear(8 * width, 10)
-
-    def make_layer(self, planes: int, count: int, stride: int) -> nn.Sequential:
-        layers = []
-        for block_stride in [stride] + [1] * (count - 1):
-            layers.append(BasicBlock(self.in_planes, planes, block_stride))
-            self.in_planes = planes
-        return nn.Sequential(*layers)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out = F.relu(self.bn1(self.conv1(x)))
-        out = self.layer4(self.layer3(self.layer2(self.layer1(out))))
-        return self.linear(F.avg_pool2d(out, 4).flatten(1))
+from models import ResNet
 
 
 def repeated(work):

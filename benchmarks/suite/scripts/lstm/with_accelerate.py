@@ -2,12 +2,13 @@
 
 import argparse
 
-import numpy as np
 import torch
 import torch.nn as nn
 import torch.optim as optim
 from accelerate import Accelerator
 from accelerate.utils import set_seed
+from data import Dictionary, batchify, get_batch, tokenize, write_text
+from model import RNNModel, repackage_hidden
 
 parser = argparse.ArgumentParser(description="LSTM word language model")
 parser.add_argument("--steps", type=int, default=1000)
@@ -29,82 +30,8 @@ set_seed(args.seed)
 accelerator = Accelerator(mixed_precision="bf16")
 device = accelerator.device
 
-
-class Dictionary:
-    def __init__(self):
-        self.word2idx = {}
-        self.idx2word = []
-
-    def add_word(self, word):
-        if word not in self.word2idx:
-            self.idx2word.append(word)
-            self.word2idx[word] = len(self.idx2word) - 1
-        return self.word2idx[word]
-
-
-def write_text(seed):
-    """Words as frequent as in a language; every third one follows from the word before."""
-    random = np.random.default_rng(seed)
-    ids = random.zipf(1.2, tokens) % words
-    ids[2::3] = (ids[1::3][: len(ids[2::3])] * 7 + 3) % words
-    return " ".join(f"w{i}" for i in ids)
-
-
-def tokenize(text, dictionary):
-    return torch.tensor([dictionary.add_word(word) for word in text.split()], dtype=torch.int64)
-
-
-def batchify(data, bsz):
-    """Columns of continuous text: (length, bsz)."""
-    nbatch = data.size(0) // bsz
-    data = data.narrow(0, 0, nbatch * bsz)
-    return data.view(bsz, -1).t().contiguous().to(device)
-
-
-def get_batch(source, i):
-    seq_len = min(args.bptt, len(source) - 1 - i)
-    data = source[i : i + seq_len]
-    target = source[i + 1 : i + 1 + seq_len].view(-1)
-    return data, target
-
-
-class RNNModel(nn.Module):
-    def __init__(self, ntoken, ninp, nhid, nlayers, dropout):
-        super().__init__()
-        self.nhid, self.nlayers = nhid, nlayers
-        self.drop = nn.Dropout(dropout)
-        self.encoder = nn.Embedding(ntoken, ninp)
-        self.rnn = nn.LSTM(ninp, nhid, nlayers, dropout=dropout)
-        self.decoder = nn.Linear(nhid, ntoken)
-        self.init_weights()
-
-    def init_weights(self):
-        initrange = 0.1
-        nn.init.uniform_(self.encoder.weight, -initrange, initrange)
-        nn.init.zeros_(self.decoder.bias)
-        nn.init.uniform_(self.decoder.weight, -initrange, initrange)
-
-    def forward(self, input, hidden):
-        emb = self.drop(self.encoder(input))
-        output, hidden = self.rnn(emb, hidden)
-        output = self.drop(output)
-        decoded = self.decoder(output)
-        return decoded.view(-1, decoded.size(-1)), hidden
-
-    def init_hidden(self, bsz):
-        weight = next(self.parameters())
-        return (weight.new_zeros(self.nlayers, bsz, self.nhid), weight.new_zeros(self.nlayers, bsz, self.nhid))
-
-
-def repackage_hidden(h):
-    """Cut hidden states off from their history."""
-    if isinstance(h, torch.Tensor):
-        return h.detach()
-    return tuple(repackage_hidden(v) for v in h)
-
-
 dictionary = Dictionary()
-train_data = batchify(tokenize(write_text(args.seed), dictionary), batch_size)
+train_data = batchify(tokenize(write_text(words, tokens, args.seed), dictionary), batch_size).to(device)
 ntokens = len(dictionary.idx2word)
 model = RNNModel(ntokens, emsize, nhid, nlayers, dropout)
 criterion = nn.CrossEntropyLoss()
@@ -117,7 +44,7 @@ def train(step):
     total_loss = 0.0
     hidden = accelerator.unwrap_model(model).init_hidden(batch_size)
     for batch, i in enumerate(range(0, train_data.size(0) - 1, args.bptt)):
-        data, targets = get_batch(train_data, i)
+        data, targets = get_batch(train_data, i, args.bptt)
         hidden = repackage_hidden(hidden)
         optimizer.zero_grad()
         output, hidden = model(data, hidden)

@@ -3,28 +3,8 @@
 import argparse
 
 import torch
-from torch import Tensor, nn
-
-
-class Net(nn.Module):
-    def __init__(self, full: bool) -> None:
-        super().__init__()
-        if full:
-            self.features = nn.Sequential(
-                nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-                nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-            )  # fmt: skip
-            self.fc1, self.fc2 = nn.Linear(64 * 7 * 7, 128), nn.Linear(128, 10)
-        else:
-            self.features = nn.Sequential(
-                nn.Conv2d(1, 8, 7, stride=5, padding=1), nn.ReLU(),
-                nn.Conv2d(8, 16, 3, stride=2, padding=1), nn.ReLU(),
-            )  # fmt: skip
-            self.fc1, self.fc2 = nn.Linear(16 * 3 * 3, 32), nn.Linear(32, 10)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.features(x).flatten(1)
-        return self.fc2(torch.relu(self.fc1(x)))
+from torch import nn
+from model import Net
 
 
 def repeated(work):
@@ -60,9 +40,8 @@ torch.set_float32_matmul_precision("high")
 torch.backends.cudnn.benchmark = True
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 cuda = device.type == "cuda"
-full = args.size == "full"
 
-model = Net(full).to(device)
+model = Net(args.size).to(device)
 forward = torch.compile(model, dynamic=False) if cuda else model
 criterion = nn.CrossEntropyLoss()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
