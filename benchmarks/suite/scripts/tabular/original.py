@@ -6,38 +6,19 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-parser = argparse.ArgumentParser()
-parser.add_argument("--steps", default=1000, type=int)
-parser.add_argument("--seed", default=0, type=int)
-parser.add_argument("--size", default="small", choices=["small", "full"])
-parser.add_argument("--data", default="", help="not needed, the table is generated")
-args = parser.parse_args()
-
-ROWS, BATCH_SIZE, HIDDEN = (1_000_000, 4096, 256) if args.size == "full" else (100_000, 2048, 32)
 FEATURES = 100
 LEARNING_RATE = 1e-3
 
-device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
-torch.manual_seed(args.seed)
 
-
-def make_table(seed):
+def make_table(rows, seed):
     rng = np.random.default_rng(seed)
-    features = rng.normal(loc=3.0, scale=2.0, size=(ROWS, FEATURES))
+    features = rng.normal(loc=3.0, scale=2.0, size=(rows, FEATURES))
     weights = rng.normal(size=FEATURES)
     target = np.tanh(features @ weights / 20) + 0.3 * features[:, 0] * features[:, 1] / 9
-    target += 0.1 * rng.normal(size=ROWS)
+    target += 0.1 * rng.normal(size=rows)
+    features = (features - features.mean(axis=0)) / features.std(axis=0)
+    target = (target - target.mean()) / target.std()
     return features, target
-
-
-features, target = make_table(args.seed)
-features = (features - features.mean(axis=0)) / features.std(axis=0)
-target = (target - target.mean()) / target.std()
-
-x_train = torch.tensor(features, dtype=torch.float32)
-y_train = torch.tensor(target, dtype=torch.float32)
-train_dataset = TensorDataset(x_train, y_train)
-train_loader = DataLoader(train_dataset, batch_size=BATCH_SIZE, shuffle=True)
 
 
 class TabularModel(nn.Module):
@@ -59,32 +40,55 @@ class TabularModel(nn.Module):
         return x
 
 
-model = TabularModel(FEATURES, HIDDEN)
-model.to(device)
-criterion = nn.MSELoss()
-optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--steps", default=1000, type=int)
+    parser.add_argument("--seed", default=0, type=int)
+    parser.add_argument("--size", default="small", choices=["small", "full"])
+    parser.add_argument("--data", default="", help="not needed, the table is generated")
+    args = parser.parse_args()
 
-step, epoch = 0, 0
-while step < args.steps:
-    epoch += 1
-    epoch_loss = 0
-    model.train()
-    for x_batch, y_batch in train_loader:
-        x_batch, y_batch = x_batch.to(device), y_batch.to(device)
-        optimizer.zero_grad()
+    rows, batch_size, hidden = (1_000_000, 4096, 256) if args.size == "full" else (100_000, 2048, 32)
 
-        y_pred = model(x_batch)
+    device = torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    torch.manual_seed(args.seed)
 
-        loss = criterion(y_pred, y_batch.unsqueeze(1))
+    features, target = make_table(rows, args.seed)
+    x_train = torch.tensor(features, dtype=torch.float32)
+    y_train = torch.tensor(target, dtype=torch.float32)
+    train_dataset = TensorDataset(x_train, y_train)
+    train_loader = DataLoader(train_dataset, batch_size=batch_size, shuffle=True)
 
-        loss.backward()
-        optimizer.step()
+    model = TabularModel(FEATURES, hidden)
+    model.to(device)
+    criterion = nn.MSELoss()
+    optimizer = torch.optim.Adam(model.parameters(), lr=LEARNING_RATE)
 
-        epoch_loss += loss.item()
-        step += 1
-        if step % 50 == 0 or step == args.steps:
-            print(f"Epoch {epoch:03}: step {step} | loss {loss.item():.5f}")
-        if step == args.steps:
-            break
-    else:
-        print(f"Epoch {epoch:03}: mean {epoch_loss / len(train_loader):.5f}")
+    step, epoch = 0, 0
+    while step < args.steps:
+        epoch += 1
+        epoch_loss = 0
+        model.train()
+        for x_batch, y_batch in train_loader:
+            x_batch, y_batch = x_batch.to(device), y_batch.to(device)
+            optimizer.zero_grad()
+
+            y_pred = model(x_batch)
+
+            loss = criterion(y_pred, y_batch.unsqueeze(1))
+
+            loss.backward()
+            optimizer.step()
+
+            epoch_loss += loss.item()
+            step += 1
+            if step % 50 == 0 or step == args.steps:
+                print(f"Epoch {epoch:03}: step {step} | loss {loss.item():.5f}")
+            if step == args.steps:
+                break
+        else:
+            print(f"Epoch {epoch:03}: mean {epoch_loss / len(train_loader):.5f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -8,22 +8,6 @@ from torch import nn, optim
 from torch.nn import functional as F
 from torchvision import datasets, transforms
 
-parser = argparse.ArgumentParser(description="VAE MNIST Example")
-parser.add_argument("--steps", type=int, default=1000, help="number of batches to train (default: 1000)")
-parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
-parser.add_argument("--size", choices=["small", "full"], default="small")
-parser.add_argument("--data", default="data")
-args = parser.parse_args()
-
-torch.manual_seed(args.seed)
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-train_loader = torch.utils.data.DataLoader(
-    datasets.MNIST(args.data, train=True, download=True, transform=transforms.ToTensor()),
-    batch_size=128,
-    shuffle=True,
-)
-
 
 class VAE(nn.Module):
     def __init__(self, hidden, latent):
@@ -60,31 +44,45 @@ def loss_function(recon_x, x, mu, logvar):
     return (BCE + KLD) / x.size(0)
 
 
-model = (VAE(400, 20) if args.size == "full" else VAE(64, 20)).to(device)
-optimizer = optim.Adam(model.parameters(), lr=1e-3)
+def main():
+    parser = argparse.ArgumentParser(description="VAE MNIST Example")
+    parser.add_argument("--steps", type=int, default=1000, help="number of batches to train (default: 1000)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
+    parser.add_argument("--size", choices=["small", "full"], default="small")
+    parser.add_argument("--data", default="data")
+    args = parser.parse_args()
 
-step = 0
-losses = []
+    torch.manual_seed(args.seed)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+    train_loader = torch.utils.data.DataLoader(
+        datasets.MNIST(args.data, train=True, download=True, transform=transforms.ToTensor()),
+        batch_size=128,
+        shuffle=True,
+    )
+
+    model = (VAE(400, 20) if args.size == "full" else VAE(64, 20)).to(device)
+    optimizer = optim.Adam(model.parameters(), lr=1e-3)
+
+    step = 0
+    losses = []
+    while step < args.steps:
+        model.train()
+        for data, _ in train_loader:
+            data = data.to(device)
+            optimizer.zero_grad()
+            recon_batch, mu, logvar = model(data)
+            loss = loss_function(recon_batch, data, mu, logvar)
+            loss.backward()
+            losses.append(loss.item())
+            optimizer.step()
+            step += 1
+            if step % 50 == 0 or step == args.steps:
+                print("step {} loss {:.4f}".format(step, sum(losses) / len(losses)), flush=True)
+                losses.clear()
+            if step == args.steps:
+                break
 
 
-def train():
-    global step
-    model.train()
-    for data, _ in train_loader:
-        data = data.to(device)
-        optimizer.zero_grad()
-        recon_batch, mu, logvar = model(data)
-        loss = loss_function(recon_batch, data, mu, logvar)
-        loss.backward()
-        losses.append(loss.item())
-        optimizer.step()
-        step += 1
-        if step % 50 == 0 or step == args.steps:
-            print("step {} loss {:.4f}".format(step, sum(losses) / len(losses)), flush=True)
-            losses.clear()
-        if step == args.steps:
-            return
-
-
-while step < args.steps:
-    train()
+if __name__ == "__main__":
+    main()
