@@ -14,6 +14,7 @@ From the outside in:
     namespaces           what is assigned through `vars(x)`, `x.__dict__` and `globals()`
     decorators           decorators that keep what they decorate
     definite_assignment  whether a name surely has a value at a statement
+    determinism         whether a script asks for the same results in each run
     name_lookups         functions that are reached by names which the program computes
     keyword_arguments    keys and values behind `**kwargs`
     imported_names       dotted names that a file imports

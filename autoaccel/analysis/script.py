@@ -21,7 +21,6 @@ from autoaccel.dataflow.definitions import Definition, Scope
 from autoaccel.dataflow.qualified_names import canonical
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.reaching_definitions import ReachingDefinitions
-from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import AddImport
 from autoaccel.library_models.frameworks import FRAMEWORKS, UTILITIES
 from autoaccel.library_models.python_names import BUILTINS
@@ -382,25 +381,6 @@ class Script:
         return bind_argument(function, call, parameter, bound=bound)
 
     # -- the whole file
-
-    @cached_property
-    def deterministic_algorithms(self) -> bool:
-        """Whether the script asks for deterministic algorithms everywhere: then only exact rewrites are welcome."""
-        calls = self.calls("torch.use_deterministic_algorithms")
-        return any(not (call.args and is_constant(call.args[0], False)) for call in calls)
-
-    @cached_property
-    def deterministic(self) -> bool:
-        """Whether the script asks for the same results in each run: of all algorithms, or of cuDNN's."""
-        if self.deterministic_algorithms:
-            return True
-        for target in self.syntax_index.stored("deterministic"):
-            match self.parent(target):
-                case ast.Assign(value=ast.Constant(value=False)):
-                    continue
-            if self.qualname(target) == "torch.backends.cudnn.deterministic":
-                return True
-        return False
 
     @cached_property
     def frameworks(self) -> frozenset[str]:

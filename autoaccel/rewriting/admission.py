@@ -30,9 +30,14 @@ def outside_tests(script: Script, findings: Sequence[Finding]) -> tuple[list[Fin
 def rules_kept_exact(script: Script, findings: Sequence[Finding]) -> frozenset[Rule]:
     """The rules whose findings have to be exact, for the script asks for the same results in each run."""
     rules = frozenset(each.rule for each in findings)
-    if not rules or not script.deterministic:
+    from autoaccel.analysis import determinism
+
+    if not rules or not determinism.is_asked_for(script):
         return frozenset()
-    return rules if script.deterministic_algorithms else frozenset(each for each in rules if not each.repeatable)
+    if determinism.of_all_algorithms(script):
+        return rules
+    on_demand = determinism.is_on_demand(script)
+    return frozenset(each for each in rules if not each.repeatable and not (on_demand and each.off_where_repeated))
 
 
 def by_tier(

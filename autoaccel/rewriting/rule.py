@@ -74,6 +74,9 @@ class Rule:
     repeatable: bool = field(default=False, kw_only=True)
     """Whether what it changes is the same in each run where `torch.backends.cudnn.deterministic` is set: there, nothing
     of it is decided by measured time. So scripts that set this get it, though it is not exact."""
+    off_where_repeated: bool = field(default=False, kw_only=True)
+    """Whether the runtime leaves what it changes alone where `torch.backends.cudnn.deterministic` is set. So scripts
+    that set this on demand alone, `if args.seed is not None:`, get it."""
     command: str = field(default="", kw_only=True)
     """The command that selects it, where it has one of its own: `distribute`."""
     order: int = field(default=95, kw_only=True)

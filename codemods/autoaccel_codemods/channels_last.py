@@ -14,7 +14,7 @@ Left alone:
   their own;
 - forward passes that keep what they compute: `self.features = x`;
 - when the script runs: forward passes that ask for strides or make views that the other layout does not have,
-  replicas, training in several processes, deterministic algorithms.
+  replicas, training in several processes, deterministic algorithms (also of cuDNN alone).
 
 Before:
     model = ResNet().to(device)
@@ -50,6 +50,7 @@ RULE = Rule(
     pattern=r"torch|\.(?:backward|zero_grad|step)\(",
     references=("https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html",),
     addresses=("compute",),
+    off_where_repeated=True,
     order=75,
 )
 

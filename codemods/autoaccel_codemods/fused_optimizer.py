@@ -42,6 +42,7 @@ RULE = Rule(
     pattern="torch",
     references=("https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html",),
     addresses=("optimizer",),
+    off_where_repeated=True,
 )
 _NAMES = ("torch.optim.Adam", "torch.optim.AdamW")
 _CHOICES = frozenset({"fused", "foreach", "capturable", "differentiable"})

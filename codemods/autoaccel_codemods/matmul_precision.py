@@ -48,6 +48,7 @@ RULE = Rule(
     pattern=r"torch",
     references=("https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html",),
     addresses=("compute",),
+    off_where_repeated=True,
     order=65,
 )
 

@@ -37,18 +37,6 @@ DEVICES = {
     "a dtype": ("torch.float16", False),
     "a name for one that holds a dtype": ("dtype_device", False),
 }
-DETERMINISTIC = {
-    "nothing": ("torch.manual_seed(0)", False),
-    "algorithms": ("torch.use_deterministic_algorithms(True)", True),
-    "algorithms as the user says": ("torch.use_deterministic_algorithms(args.deterministic)", True),
-    "algorithms switched off": ("torch.use_deterministic_algorithms(False)", False),
-    "cudnn": ("torch.backends.cudnn.deterministic = True", True),
-    "cudnn by its own name": ("from torch.backends import cudnn\ncudnn.deterministic = True", True),
-    "cudnn switched off": ("torch.backends.cudnn.deterministic = False", False),
-    "cudnn with another": ("torch.backends.cudnn.deterministic, torch.backends.cudnn.benchmark = True, False", True),
-    "cudnn that is read": ("x = torch.backends.cudnn.deterministic", False),
-    "something else": ("args.deterministic = True", False),
-}
 FRAMEWORKS = {
     "none": ("import torch", set()),
     "a package": ("import pytorch_lightning as pl", {"Lightning"}),
@@ -126,12 +114,6 @@ def test_devices(case: str) -> None:
     expression, expected = DEVICES[case]
     script = load(f"import torch\ndtype_device = torch.float16\nx = {expression}\n")
     assert script.is_device(last_value(script)) == expected
-
-
-@pytest.mark.parametrize("case", DETERMINISTIC)
-def test_deterministic(case: str) -> None:
-    text, expected = DETERMINISTIC[case]
-    assert load(f"import torch\n{text}\n").deterministic == expected
 
 
 @pytest.mark.parametrize("case", FRAMEWORKS)

@@ -76,19 +76,6 @@ def test_the_runtime_gets_a_name_that_is_free() -> None:
     assert imported.accel == "fast" and imported.import_runtime == ()
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("import torch\ntorch.use_deterministic_algorithms(True)\n", True, id="asked for"),
-        pytest.param("import torch\ntorch.use_deterministic_algorithms(False)\n", False, id="switched off"),
-        pytest.param("import torch\ntorch.backends.cudnn.deterministic = True\n", True, id="cudnn"),
-        pytest.param("import torch\ntorch.manual_seed(0)\n", False, id="seeding is not enough"),
-    ],
-)
-def test_deterministic(text: str, expected: bool) -> None:
-    assert load(text).deterministic is expected
-
-
 def test_frameworks() -> None:
     assert load("from pytorch_lightning import Trainer\n").frameworks == {"Lightning"}
     assert load("from transformers import BertModel\n").frameworks == frozenset()

@@ -33,6 +33,7 @@ from ..environment import Decision, disabled, note, setting
 from ..execution_mode import is_distributed, is_traced
 from ..in_place_call import TRAINING, InPlaceCall, is_plain, rank_of, stands_in
 from ..replicas import is_replicated
+from ..trial.on_or_off import untriable
 from . import inductor_cache
 from .compile_controller import CompileController
 from .compile_support import verdict
@@ -192,6 +193,8 @@ class _CallPolicy:
         if decision.value and not forced and is_distributed():  # nothing is timed, for each would find another time
             forced = place is not None and place.type != "cpu"
             decision = Decision(forced, "all processes of a distributed run do the same")
+        elif decision.value and not forced and (problem := untriable()):
+            decision = Decision(False, problem)
         if not decision.value or forced:
             note(f"compile {attempt.name}", decision)
         self.given_up = decision.value is False

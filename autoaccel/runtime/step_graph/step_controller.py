@@ -155,7 +155,7 @@ class StepController:
 
     def _unsuitable(self, call: _Call) -> str:
         """Why no graph is to be made of the step; empty if nothing speaks against one."""
-        if problem := untriable():
+        if problem := untriable(exact=True):
             return problem
         if program_state.is_anything_compiled():
             return "what is compiled has graphs of its own"

@@ -103,10 +103,14 @@ class Question:
         return Decision(earlier["on"], f"{earlier.get('why')}, in an earlier run")
 
 
-def untriable() -> str:
-    """Why nothing is tried in this program; empty if nothing speaks against it."""
+def untriable(*, exact: bool = False) -> str:
+    """Why nothing is tried in this program; empty if nothing speaks against it.
+
+    Args:
+        exact: Whether both ways compute the same bits, so that it is the time alone that tells them apart.
+    """
     if is_distributed():
         return "all processes have to compute alike"
-    if torch.are_deterministic_algorithms_enabled():
+    if torch.are_deterministic_algorithms_enabled() or (torch.backends.cudnn.deterministic and not exact):
         return "what is tried is not the same in each run"
     return ""

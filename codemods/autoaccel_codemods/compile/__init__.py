@@ -18,7 +18,7 @@ Left alone:
   at every call;
 - models under `DataParallel` for several devices that the script names (else the runtime looks how many there are),
   exported, scripted or shared models, and those that the script captures in CUDA graphs;
-- scripts that compile by themselves;
+- scripts that compile by themselves, or that set `cudnn.deterministic`: if an option has them do so, when they run;
 - detection models, copies that are only sampled from, models that make a single step;
 - where literal numbers show that the runtime would never compile: models of at most 2,000 parameters on the CPU, runs
   of fewer steps than it takes to time them, to compile, and to compare.
@@ -62,6 +62,7 @@ RULE = Rule(
         "https://docs.pytorch.org/docs/stable/generated/torch.compile.html",
     ),
     addresses=("launch", "compute"),
+    off_where_repeated=True,
     order=70,
 )
 

@@ -383,6 +383,16 @@ def test_processes_that_train_together_do_the_same(
     assert (module._compiled_call_impl is not None) is bool(compiled)
 
 
+def test_where_cudnn_has_to_repeat_itself_nothing_is_timed(
+    on_this_cpu: list[str], soon: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    module = accel.compile(Net())
+    trained(module, 60)
+    assert on_this_cpu == []
+    assert module._compiled_call_impl is None
+
+
 def test_evaluation_is_not_compiled_unless_there_is_nothing_else(on_this_cpu: list[str], soon: None) -> None:
     module = accel.compile(Net())
     trained(module, 1)

@@ -375,6 +375,13 @@ def test_deterministic_algorithms() -> None:
 
 
 @pytest.mark.usefixtures("at_once")
+def test_the_same_results_in_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    train(model := accel.channels_last(Net()))
+    assert not any(model.layouts)
+
+
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize(
     "copied", [copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each)), lambda each: saved_and_loaded(each)]
 )

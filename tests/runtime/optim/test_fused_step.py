@@ -342,6 +342,13 @@ def test_deterministic_algorithms() -> None:
 
 
 @pytest.mark.usefixtures("at_once")
+def test_the_same_results_in_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    train(model := network(), optimizer := accel.optimizer(torch.optim.Adam(model.parameters())))
+    assert not is_fused(optimizer)
+
+
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))])
 def test_copies_go_on(copied: Callable[[Any], Any]) -> None:
     model = network()

@@ -206,6 +206,13 @@ def test_not_where_all_has_to_be_deterministic(device: Accelerator) -> None:
     assert device.replays == 0
 
 
+def test_where_cudnn_has_to_repeat_itself(device: Accelerator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph computes the same bits: it is the time alone that differs."""
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    Script(device).train(40)
+    assert device.replays
+
+
 def test_not_beside_replicas_on_several_devices(device: Accelerator, monkeypatch: pytest.MonkeyPatch) -> None:
     wrapped = nn.DataParallel(nn.Linear(1, 1))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
