@@ -35,6 +35,7 @@ class Effect(enum.Flag):
     DOUBLE = enum.auto()  # differentiates by hand, or twice
     SAVES = enum.auto()
     YIELDS = enum.auto()
+    LOOKUP = enum.auto()  # hands an object to code that it looks up while it runs, which may do anything to it
 
 
 _NOTHING: Effect = Effect.NONE
@@ -69,6 +70,7 @@ _PLAIN = frozenset(
     {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DEVICE, Kind.DTYPE, Kind.LOADER, Kind.DATASET, Kind.ITERATOR}
     | {Kind.OPTIMIZER, Kind.SCHEDULER, Kind.FUNCTION, Kind.CLASS, Kind.ARRAY}
 )
+_HOLDERS = frozenset({Kind.OBJECT, Kind.MODULE, Kind.OPTIMIZER, Kind.PARAMETER})
 _FORWARDS = frozenset(
     "forward encode decode sample generate predict compute_loss loss training_step reconstruct embed score".split()
 )
@@ -126,6 +128,8 @@ def call_effects(script: Script, call: ast.Call) -> Effect:
         found |= Effect.GRADIENTS
     if qualified is None and Effect.STEP not in found and _is_handed_optimizer(script, call):
         found |= Effect.GRADIENTS
+    if qualified is None and Effect.GRADIENTS not in found and _is_handed_to_lookup(script, call):
+        found |= Effect.LOOKUP
     if qualified in _DOUBLE:
         found |= Effect.DOUBLE
     if qualified in _SAVES:
@@ -155,6 +159,31 @@ def _is_handed_optimizer(script: Script, call: ast.Call) -> bool:
     )
     return given and not any(
         value.kind in (Kind.SCALER, Kind.SCHEDULER, Kind.MODULE) for value in script.values(call.func.value)
+    )
+
+
+def _is_handed_to_lookup(script: Script, call: ast.Call) -> bool:
+    """Whether a call is of what a computed name, a key or a loop over hooks gives, `getattr(hook, name)(self)`, or of
+    an unknown object's method that is named after a phase, and is handed an object that may lead to the model."""
+    match call.func:
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, name, *_]):
+            if isinstance(name, ast.Constant):
+                return False
+        case ast.Subscript():
+            pass
+        case ast.Name() as name:
+            if not any(each.how == "for" for each in script.definitions(name)):
+                return False
+        case ast.Attribute(attr=method):
+            if not _PHASE.search(method):
+                return False
+        case _:
+            return False
+    if script.callees(call) or Kind.UNKNOWN not in script.values(call.func).kinds:
+        return False
+    return any(
+        isinstance(each, ast.Name | ast.Attribute) and not script.values(each).kinds.isdisjoint(_HOLDERS)
+        for each in given_values(call)
     )
 
 

@@ -10,7 +10,7 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.child_nodes import children
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.pytorch.gradients import backward_or_step_calls, is_backward, is_optimizer_step
-from autoaccel.pytorch.step_effects import Effect, effects, gradient_reads
+from autoaccel.pytorch.step_effects import Effect, call_effects, effects, gradient_reads
 from autoaccel.pytorch.training_steps import OptimizerStep, ScopeNode, TrainingStep, common_name
 from autoaccel_codemods.autocast import optimized_parameters, skip_reasons
 from autoaccel_codemods.autocast.backward_slice import blocks
@@ -137,6 +137,7 @@ def _unscale(
     """Unscale before the first read of gradients between backward and step; reads anywhere else are problems."""
     reads = _Reads(script, scopes)
     handled: dict[ast.AST, list[OptimizerStep]] = {}
+    unscaled: set[ast.stmt] = set()
     for step in steps:
         block = script.block(step.unit)
         at = block.index(step.unit)
@@ -146,13 +147,15 @@ def _unscale(
                 if reads.of(statement):
                     scaling.problems.append((statement, skip_reasons.READ_BESIDE_BACKWARD))
                 break
-            if reads.of(statement) and not any(statement is other.unit for other in steps):
+            looked_up = Effect.LOOKUP in effects(script, statement)
+            if (looked_up or reads.of(statement)) and not any(statement is other.unit for other in steps):
                 uses.append(statement)
             if (unseen := _unseen_method(script, step, statement)) is not None:
                 scaling.problems.append((unseen, skip_reasons.UNSEEN_METHOD))
         for use in uses:
             for read in reads.of(use):
                 handled.setdefault(read, []).append(step)
+        unscaled.update(uses)
         if uses:
             first = _innermost(reads, uses[-1]) if len(uses) == 1 else uses[-1]
             scaling.unscales.append(Unscale(first, step))
@@ -166,6 +169,12 @@ def _unscale(
         ):
             scaling.problems.append((read, skip_reasons.READ_STAY_SCALED))
             return
+    around = {loop for step in steps for loop in script.loops(step.unit)[:1]}
+    for call in script.in_scope(scope, ast.Call):
+        if Effect.LOOKUP in call_effects(script, call) and around.intersection(script.loops(call)):
+            if not any(script.inside(call, each) for each in unscaled) and not _harmless(script, call, steps):
+                scaling.problems.append((call, skip_reasons.LOOKED_UP_WHILE_SCALED))
+                return
 
 
 def _unseen_method(script: Script, step: OptimizerStep, statement: ast.stmt) -> ast.Call | None:

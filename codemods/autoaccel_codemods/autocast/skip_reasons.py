@@ -103,6 +103,7 @@ FORWARD_IN_BCE: Final = "the forward pass inside a binary cross-entropy cannot b
 
 UNSEEN_METHOD: Final = "an unseen method of the optimizer may read scaled gradients"
 READ_WHILE_SCALED: Final = "gradients are read where they are still scaled"
+LOOKED_UP_WHILE_SCALED: Final = "what it looks up while it runs may read gradients that are still scaled"
 READ_STAY_SCALED: Final = "gradients are read that the optimizer may not hold: they stay scaled"
 READ_BESIDE_BACKWARD: Final = "gradients are read in a statement that goes backward"
 SEVERAL_STEPS: Final = "an optimizer steps several times before the scale may be updated"
