@@ -186,6 +186,8 @@ def _forward_reason(script: Script, method: ast.FunctionDef, nested: bool = True
                 return "its forward pass loops while a condition on the data holds"
             case ast.For(iter=iterable) if _over_data(script, iterable):
                 return "its forward pass loops over the data"
+            case ast.For() if (count := _repeated(script, part)) is not None:
+                return f"its forward pass does the same `{script.source(count)}` times"
     return None
 
 
@@ -243,6 +245,43 @@ def _over_data(script: Script, iterable: ast.expr) -> bool:
     if isinstance(iterable, ast.Call) and isinstance(iterable.func, ast.Name) and iterable.func.id in _BESIDE:
         return any(_over_data(script, each) for each in iterable.args)
     return script.kind(iterable) in (Kind.TENSOR, Kind.BATCH)
+
+
+def _repeated(script: Script, loop: ast.For) -> ast.expr | None:
+    """How often a loop does the same, where that is no number in sight: `for t in range(self.steps)` that takes no part
+    of the model by its variable, as `self.layers[i]` is."""
+    match loop:
+        case ast.For(
+            target=ast.Name(id=variable),
+            iter=ast.Call(func=ast.Name(id="range"), args=[*_, ast.Attribute(value=ast.Name(id="self")) as count])
+            | ast.Call(
+                func=ast.Name(id="reversed"),
+                args=[
+                    ast.Call(func=ast.Name(id="range"), args=[*_, ast.Attribute(value=ast.Name(id="self")) as count])
+                ],
+            ),
+        ):
+            pass
+        case _:
+            return None
+    models = (each for statement in loop.body for each in script.within(statement, ast.Call))
+    if not any(script.kind(each.func) is Kind.MODULE for each in models):
+        return None
+    parts = [part for statement in loop.body for part in breadth_first(statement)]
+    return None if any(_takes_part(script, part, variable) for part in parts) else count
+
+
+def _takes_part(script: Script, part: ast.AST, variable: str) -> bool:
+    """`self.layers[i]`, `getattr(self, f"layer{i}")`"""
+    match part:
+        case ast.Subscript(value=owner, slice=index):
+            if Kind.TENSOR in script.values(owner).kinds and Kind.MODULE not in script.values(part).kinds:
+                return False
+        case ast.Call(func=ast.Name(id="getattr"), args=[_, index, *_]):
+            pass
+        case _:
+            return False
+    return any(isinstance(each, ast.Name) and each.id == variable for each in breadth_first(index))
 
 
 def _from_shape(value: ast.expr | None) -> bool:
