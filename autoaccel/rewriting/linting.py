@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoaccel.edits import CannotApplyError, Finding, Tier
+from autoaccel.edits import CannotApplyError, Finding, Skipped, Tier
 from autoaccel.notebooks.cells import Cells, cells
 from autoaccel.rewriting import comments, engine
 from autoaccel.rewriting.places import raw_lines
+from autoaccel.rewriting.plan import CONFLICTS
 from autoaccel.rewriting.record import Failure, Range, Record, Report, TextEdit
 from autoaccel.rewriting.recording import in_order, record, records
 from autoaccel.rewriting.rule import Rule
@@ -46,9 +47,16 @@ def lint(
     return Report(
         name,
         tuple(in_order(found)),
-        tuple(in_order(records(analysis.skipped, analysis.places, 1))),
+        tuple(in_order(records((*analysis.skipped, *map(_later, analysis.waiting)), analysis.places, 1))),
         len(analysis.suppressed),
     )
+
+
+def _later(waiting: Skipped) -> Skipped:
+    """A finding that gives way to another one, for those who wonder where it is."""
+    if not waiting.reason.startswith(CONFLICTS):
+        return waiting
+    return Skipped(waiting.rule, waiting.node, f"{waiting.reason}: `rewrite` applies that first, and looks again")
 
 
 def failure(error: RewriteError) -> Failure:

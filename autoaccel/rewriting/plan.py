@@ -29,6 +29,8 @@ from autoaccel.edits import (
 )
 from autoaccel.rewriting.places import Places, Position
 
+CONFLICTS = "conflicts with"
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -339,7 +341,7 @@ def _run(block: list[ast.stmt], wrap: WrapStatements) -> tuple[int, int]:
 def _conflict(finding: Finding, winner: Finding) -> str:
     if winner is finding:
         return "its own edits overlap"
-    return f"conflicts with {_name(winner)}"
+    return f"{CONFLICTS} {_name(winner)}"
 
 
 def _name(finding: Finding) -> str:

@@ -13,6 +13,7 @@ import pytest
 from autoaccel.analysis import Script
 from autoaccel.edits import AddImport, Code, Edit, Finding, InsertAfter, InsertBefore, Replace, Skipped, Tier
 from autoaccel.rewriting import engine
+from autoaccel.rewriting.linting import lint
 from autoaccel.rewriting.record import Range
 from autoaccel.rewriting.rule import Check, Rule
 
@@ -67,6 +68,14 @@ def test_conflicting_findings_wait_for_another_round(turn: int) -> None:
     assert result.after == "x = k(1)\n"
     assert [(record.code, record.round) for record in result.applied] == [("AA001", 1), ("AA003", 2)]
     assert [(record.code, record.message) for record in result.skipped] == [("AA002", "conflicts with AA001 on line 1")]
+
+
+def test_lint_names_what_waits() -> None:
+    report = lint("x = f(1)\n", None, [renaming("f", "g"), renaming("f", "h", "AA002")])
+    assert [record.code for record in report.findings] == ["AA001"]
+    [waiting] = report.skipped
+    reason = "conflicts with AA001 on line 1: `rewrite` applies that first, and looks again"
+    assert (waiting.code, waiting.message) == ("AA002", reason)
 
 
 def test_what_an_earlier_round_left_alone_and_a_later_one_did_is_no_skip() -> None:
