@@ -88,8 +88,12 @@ def _subscript(owner: Value, step: int | str | None, node: ast.Subscript, script
 
 
 def element(values: Values, site: ast.AST, script: Script) -> Values:
-    """What a `for` over these values yields; batches are named after the loop (`site`) that gets them."""
-    return union(_element(owner, site, script) for owner in values.unordered())
+    """What a `for` over these values yields; batches are named after the loop (`site`) that gets them.
+
+    A loop over None ends the program: where it may be None, its body sees what the other values yield.
+    """
+    owners = [owner for owner in values.unordered() if owner.kind is not Kind.NONE]
+    return union(_element(owner, site, script) for owner in owners or values.unordered())
 
 
 def _element(owner: Value, site: ast.AST, script: Script) -> Values:

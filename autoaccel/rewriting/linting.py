@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,16 +47,16 @@ def lint(
     return Report(
         name,
         tuple(in_order(found)),
-        tuple(in_order(records((*analysis.skipped, *map(_later, analysis.waiting)), analysis.places, 1))),
+        tuple(in_order(records((*analysis.skipped, *_later(analysis.waiting)), analysis.places, 1))),
         len(analysis.suppressed),
     )
 
 
-def _later(waiting: Skipped) -> Skipped:
-    """A finding that gives way to another one, for those who wonder where it is."""
-    if not waiting.reason.startswith(CONFLICTS):
-        return waiting
-    return Skipped(waiting.rule, waiting.node, f"{waiting.reason}: `rewrite` applies that first, and looks again")
+def _later(waiting: Sequence[Skipped]) -> Iterator[Skipped]:
+    """The findings that give way to others, for those who wonder where they are."""
+    for each in waiting:
+        if each.reason.startswith(CONFLICTS):
+            yield Skipped(each.rule, each.node, f"{each.reason}: `rewrite` applies that first, and looks again")
 
 
 def failure(error: RewriteError) -> Failure:
