@@ -102,8 +102,9 @@ def model_parts(outer: ClassRef) -> Iterator[ClassRef | ScriptNode]:
                     seen.add(part[1])
                     yield part
                 for call in part[0].syntax_index.by_depth(part[0].within(part[1], ast.Call)):
-                    values = part[0].values(call)
-                    pending.extend(value.cls for value in values if value.kind is Kind.MODULE and value.cls is not None)
+                    # what a call makes, and what it runs: a part may be given to the constructor
+                    for values in (part[0].values(call), part[0].values(call.func)):
+                        pending.extend(each.cls for each in values if each.kind is Kind.MODULE and each.cls is not None)
 
 
 def with_makers(script: Script, node: ast.AST) -> list[ScriptNode]:
