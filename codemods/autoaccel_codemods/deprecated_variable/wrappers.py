@@ -63,7 +63,7 @@ def _tensor(script: Script, call: ast.Call) -> Edits | str:
     if given is None:
         return "its arguments are not spelled out"
     tensor, asked = given.get("data"), given.get("requires_grad")
-    if tensor is None or not is_tensor(script, tensor):
+    if tensor is None or not (is_tensor(script, tensor) or _is_part_of_buffer(script, tensor)):
         return "what it is given may not be a tensor"
     if _has_tensor_classes(script):
         return "what it is given may be of a class of its own, which `Variable` takes off"
@@ -83,6 +83,28 @@ def _tensor(script: Script, call: ast.Call) -> Edits | str:
     if is_constant(asked, True):
         return (Replace(call, Code(f"{text}.requires_grad_()", (tensor,))),)
     return (Replace(call, Code(f"{text}.requires_grad_({{1}})", (tensor, asked))),)
+
+
+def _is_part_of_buffer(script: Script, expression: ast.expr) -> bool:
+    """`self.table[:, :n]`, where the class registers `table` as a buffer: a module lets it be nothing but a tensor or
+    None, which has no parts."""
+    match expression:
+        case ast.Subscript(value=ast.Attribute(value=ast.Name(id="self"), attr=name)):
+            cls = script.enclosing_class(expression)
+            calls = () if cls is None else script.within(cls, ast.Call)
+            return any(_registers(each, name) for each in calls)
+        case _:
+            return False
+
+
+def _registers(call: ast.Call, name: str) -> bool:
+    match call:
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id="self"), attr="register_buffer"), args=[ast.Constant(value=given), *_]
+        ):
+            return bool(given == name)
+        case _:
+            return False
 
 
 def _arguments(call: ast.Call) -> dict[str, ast.expr] | None:
