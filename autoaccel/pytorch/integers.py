@@ -6,6 +6,7 @@ import ast
 from dataclasses import dataclass
 
 from autoaccel.analysis.script import Script
+from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.bounds import OPERANDS
 from autoaccel.dataflow.call_arguments import bind_argument, unpacks
 from autoaccel.dataflow.definitions import Definition
@@ -45,6 +46,8 @@ def integral(script: Script, expression: ast.expr, depth: int = 0) -> bool:
             return True
         case ast.Subscript(value=ast.Attribute(attr="shape"), slice=index):
             return not isinstance(index, ast.Slice)
+        case ast.Attribute(value=owner, attr="batch_size"):  # or None, with which nothing is computed
+            return script.kind(owner) is Kind.LOADER
         case ast.Name():
             definitions = script.definitions(expression)
             return bool(definitions) and all(_integral_binding(script, each, depth) for each in definitions)

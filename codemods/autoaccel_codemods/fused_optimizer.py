@@ -3,7 +3,8 @@
 By default Adam computes the update of each parameter by a dozen operations, each of which goes through memory; on a GPU
 it does so for all parameters together. The fused kernel goes through memory once. `accel.optimizer` returns the same
 optimizer and tries the kernel when the script trains, step against step; checkpoints stay those of the plain script.
-Results differ by rounding.
+Results differ by rounding. On a GPU, scripts that set `cudnn.deterministic` get it untried, and so the same results in
+each run.
 
 Left alone:
 - optimizers whose implementation is chosen: `fused`, `foreach`, `capturable` or `differentiable`;
@@ -42,7 +43,7 @@ RULE = Rule(
     pattern="torch",
     references=("https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html",),
     addresses=("optimizer",),
-    off_where_repeated=True,
+    repeatable=True,
 )
 _NAMES = ("torch.optim.Adam", "torch.optim.AdamW")
 _CHOICES = frozenset({"fused", "foreach", "capturable", "differentiable"})

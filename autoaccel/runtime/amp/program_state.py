@@ -27,6 +27,8 @@ def float16_in_any_region(kind: str) -> str:
     https://github.com/pytorch/pytorch/blob/main/torch/nn/parallel/parallel_apply.py)
     """
     for thing in gc.get_objects():
+        if not issubclass(type(thing), torch.nn.Module):
+            continue
         if replicas.is_replicated(thing):
             return "DataParallel runs its replicas in float16 in any autocast region"
         if kind == "cuda" and issubclass(type(thing), torch.nn.RNNBase):

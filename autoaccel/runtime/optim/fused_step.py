@@ -170,7 +170,9 @@ class FusedStep:
         on_cpu = place.type == "cpu"
         clock = self._update_clock if on_cpu else clock_of(place)
         policy = _UPDATES if on_cpu else _STEPS
-        self.question.ask(_unsuitable(optimizer), facts_of(optimizer, place), clock, policy, "against the default")
+        problem, facts = _unsuitable(optimizer), facts_of(optimizer, place)
+        untried = not on_cpu if torch.backends.cudnn.deterministic else None  # the kernel is the same in each run
+        self.question.ask(problem, facts, clock, policy, "against the default", untried=untried)
         _tried.add(self)
 
     def _switch(self, optimizer: torch.optim.Optimizer, *, fused: bool) -> None:
@@ -191,7 +193,7 @@ def _choose(optimizer: torch.optim.Optimizer, fused: bool | None) -> None:
 
 def _unsuitable(optimizer: torch.optim.Optimizer) -> str:
     """Why the fused kernel is out of the question from the first step on; empty if it is not."""
-    if problem := untriable():
+    if problem := untriable(exact=True):
         return problem
     chosen = ("fused", "foreach", "capturable", "differentiable")
     if any(group.get(name) for group in optimizer.param_groups for name in chosen):

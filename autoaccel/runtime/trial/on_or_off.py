@@ -39,21 +39,33 @@ class Question:
         """Whether it has yet to be decided, by steps that are still made at this moment of `time.monotonic`."""
         return self.trial is not None and now - self._stepped <= IDLE
 
-    def ask(self, problem: str, facts: tuple[object, ...], clock: Clock, policy: TrialPolicy, against: str) -> None:
+    def ask(
+        self,
+        problem: str,
+        facts: tuple[object, ...],
+        clock: Clock,
+        policy: TrialPolicy,
+        against: str,
+        *,
+        untried: bool | None = None,
+    ) -> None:
         """Answer it, or begin a trial.
 
         Args:
             problem: Why it is off, whatever anybody wishes; empty if nothing speaks against it.
             facts: What an answer holds for.
             against: What it is held against, for the log.
+            untried: What it is in runs that are to repeat themselves, for which no time counts; None in others.
         """
         self._facts = facts
         self._stepped = time.monotonic()
         self.answer = self.trial = None
         if problem:
             self.decide(False, problem)
-        elif known := self._known():
+        elif known := self._known(recall=untried is None):
             self.decide(known.value, known.reason)
+        elif untried is not None:
+            self.decide(untried, "untried: runs are to repeat themselves")
         else:
             self.trial = ABTrial(clock, policy)
             note(self._noted, Decision("trying", against))
@@ -92,12 +104,12 @@ class Question:
             decision_cache.keep(self._topic, {"on": on, "why": why}, *self._facts)
         note(self._noted, Decision(on, why))
 
-    def _known(self) -> Decision | None:
+    def _known(self, *, recall: bool) -> Decision | None:
         """What the user wishes, else what an earlier run found out; None if it is to be tried."""
         wish = setting(self._variable).lower()
         if wish in ("on", "off"):
             return Decision(wish == "on", f"AUTOACCEL_{self._variable}")
-        earlier = decision_cache.recall(self._topic, *self._facts)
+        earlier = decision_cache.recall(self._topic, *self._facts) if recall else None
         if earlier is None or not isinstance(earlier.get("on"), bool):
             return None
         return Decision(earlier["on"], f"{earlier.get('why')}, in an earlier run")
@@ -107,7 +119,7 @@ def untriable(*, exact: bool = False) -> str:
     """Why nothing is tried in this program; empty if nothing speaks against it.
 
     Args:
-        exact: Whether both ways compute the same bits, so that it is the time alone that tells them apart.
+        exact: Whether it is the same in each run all the same: both ways compute the same bits, or no time decides.
     """
     if is_distributed():
         return "all processes have to compute alike"

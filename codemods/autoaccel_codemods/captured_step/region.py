@@ -72,8 +72,9 @@ def starts(script: Script, step: TrainingStep) -> list[int]:
         branches = (each for each in script.ancestors(backward.statement) if isinstance(each, ast.If))
         if len(backwards) + len(updates) > 2 and any(each not in around for each in branches):
             raise DeclinedError(f"its backward pass{line} is not made in every step")
-        if _loop(script, backward.call) is not loop:
-            raise DeclinedError(f"its backward pass{line} stands in another loop")
+        if (other := _loop(script, backward.call)) is not loop:
+            place = "function" if isinstance(other, ast.FunctionDef) and isinstance(loop, ast.FunctionDef) else "loop"
+            raise DeclinedError(f"its backward pass{line} stands in another {place}")
         tests = None if isinstance(loop, ast.AsyncFor) else _in_body(script, backward.statement, loop)
         if tests is None:
             holder = f"`{loop.name}`" if isinstance(loop, ast.FunctionDef) else "a loop"

@@ -341,11 +341,16 @@ def test_deterministic_algorithms() -> None:
     assert not is_fused(optimizer)
 
 
-@pytest.mark.usefixtures("at_once")
-def test_the_same_results_in_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("wish", "fused"), [("", False), ("on", True)])
+def test_runs_that_are_to_repeat_themselves_try_nothing(
+    monkeypatch: pytest.MonkeyPatch, wish: str, fused: bool
+) -> None:
+    """On a CPU the default stays, if nobody wishes otherwise."""
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
-    train(model := network(), optimizer := accel.optimizer(torch.optim.Adam(model.parameters())))
-    assert not is_fused(optimizer)
+    monkeypatch.setenv("AUTOACCEL_FUSED", wish)
+    train(model := network(), optimizer := accel.optimizer(torch.optim.Adam(model.parameters())), steps=1)
+    assert settled()
+    assert is_fused(optimizer) is fused
 
 
 @pytest.mark.usefixtures("at_once")
