@@ -42,6 +42,7 @@ _BREAKS = {
     "cpu": "its forward pass leaves the device",
     "backward": "its forward pass trains",
 }
+_MODELS = frozenset({Kind.MODULE, Kind.UNKNOWN})
 
 
 def of_model(script: Script, model: TrainedModel) -> str | None:
@@ -265,8 +266,8 @@ def _repeated(script: Script, loop: ast.For) -> ast.expr | None:
             pass
         case _:
             return None
-    models = (each for statement in loop.body for each in script.within(statement, ast.Call))
-    if not any(script.kind(each.func) is Kind.MODULE for each in models):
+    calls = (each for statement in loop.body for each in script.within(statement, ast.Call))
+    if not any(script.qualname(each.func) is None and script.values(each.func).kinds & _MODELS for each in calls):
         return None
     parts = [part for statement in loop.body for part in breadth_first(statement)]
     return None if any(_takes_part(script, part, variable) for part in parts) else count
@@ -276,7 +277,7 @@ def _takes_part(script: Script, part: ast.AST, variable: str) -> bool:
     """`self.layers[i]`, `getattr(self, f"layer{i}")`"""
     match part:
         case ast.Subscript(value=owner, slice=index):
-            if Kind.TENSOR in script.values(owner).kinds and Kind.MODULE not in script.values(part).kinds:
+            if script.values(owner).kinds.isdisjoint({Kind.MODULE, Kind.SEQUENCE, Kind.MAPPING}):
                 return False
         case ast.Call(func=ast.Name(id="getattr"), args=[_, index, *_]):
             pass
