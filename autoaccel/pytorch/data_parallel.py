@@ -48,10 +48,16 @@ def _depends_on_the_machine(script: Script, mention: ast.expr) -> bool:
     if call is None or script.loops(call) or _names_several(script, call):
         return False
     if _FUNCTION.search(name):
-        function = script.function(call)
         branches = (each for each in script.ancestors(call) if isinstance(each, ast.If))
-        return getattr(function, "name", "") == "forward" and any(True for _ in branches) and _is_in_model(script, call)
+        return _is_seen_when_run(script, call) and any(True for _ in branches)
     return name == "torch.nn.DataParallel" and not _is_in_model(script, call)  # as a part of another model
+
+
+def _is_seen_when_run(script: Script, call: ast.Call) -> bool:
+    """Whether the runtime finds a call of `data_parallel` in the code of a model's forward pass, by that name."""
+    function = script.function(call)
+    plain = isinstance(function, ast.FunctionDef) and function.name == "forward" and not function.decorator_list
+    return plain and script.source(call.func).endswith("data_parallel") and _is_in_model(script, call)
 
 
 def _names_several(script: Script, call: ast.Call) -> bool:

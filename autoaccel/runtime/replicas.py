@@ -8,6 +8,7 @@ code and graphs are of the first device alone.
 from __future__ import annotations
 
 import gc
+import types
 
 import torch
 from torch import nn
@@ -20,11 +21,17 @@ def is_replicated(thing: object) -> bool:
     """
     kind = type(thing)
     if issubclass(kind, nn.DataParallel):
-        return len(getattr(thing, "device_ids", ())) > 1
+        return len(getattr(thing, "device_ids", None) or ()) > 1
     if not issubclass(kind, nn.Module) or torch.cuda.device_count() < 2:
         return False
-    code = getattr(kind.forward, "__code__", None)
-    return code is not None and "data_parallel" in code.co_names
+    return _names(getattr(kind.forward, "__code__", None), "data_parallel")
+
+
+def _names(code: object, name: str) -> bool:
+    """Whether code, or a comprehension or function within it, mentions a name."""
+    if not isinstance(code, types.CodeType):
+        return False
+    return name in code.co_names or any(_names(each, name) for each in code.co_consts)
 
 
 def is_anything_replicated() -> bool:

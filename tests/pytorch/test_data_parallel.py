@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn import parallel
 """
 FORWARD = "class Net(nn.Module):\n    def forward(self, x):\n"
+DECORATED = "class Net(nn.Module):\n    @autocast\n    def forward(self, x):\n"
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,8 @@ def test_not_replicated(line: str) -> None:
         (f"{FORWARD}        if self.count > 1: return parallel.data_parallel(self.net, x, range(self.count))", False),
         (f"{FORWARD}        if self.count > 1: return nn.parallel.data_parallel(self.net, x, range(2))", True),
         (f"{FORWARD}        return parallel.data_parallel(self.net, x, range(self.count))", True),
+        (f"from torch.nn.parallel import data_parallel as dp\n{FORWARD}        if self.n: dp(self.net, x)", True),
+        (f"{DECORATED}        if self.n: parallel.data_parallel(self.net, x)", True),
         ("def run(net, x):\n    if several: return parallel.data_parallel(net, x)", True),
         ("model = nn.DataParallel(model, [0, 1])", True),
         ("model = nn.DataParallel(model, device_ids=(0, 1))", True),

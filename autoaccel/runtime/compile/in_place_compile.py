@@ -88,9 +88,6 @@ def _planned(steps: Any) -> int | None:
 
 def _compilable(module: nn.Module) -> bool:
     wraps = hasattr(module, "_orig_mod")  # the result of torch.compile(module)
-    if any(isinstance(inner, nn.DataParallel) or is_replicated(inner) for inner in module.modules()):
-        note(f"compile {type(module).__name__}", Decision(False, "DataParallel may replicate a part of it"))
-        return False
     scripted = isinstance(module, torch.jit.ScriptModule)
     return not wraps and not scripted and is_plain(module) and not stands_in(module, _InPlace)
 
@@ -262,7 +259,7 @@ class _InPlace(InPlaceCall):
         )
 
     def _has_hooks(self) -> bool:
-        """Whether hooks stand in the way at this moment: graphs do not look for hooks again.
+        """Whether hooks, or replicas of a part, stand in the way at this moment: graphs do not look for hooks again.
 
         Looking at all submodules at every call would cost; torch numbers the hooks that were ever registered, which
         tells cheaply whether there is anything new.
@@ -270,10 +267,18 @@ class _InPlace(InPlaceCall):
         registered = torch.utils.hooks.RemovableHandle.next_id
         if self._hooked or registered != self._hooks_known:
             self._hooks_known = registered
-            self._hooked = hooked(self.module)
-            if self._hooked:
-                note(f"compile {type(self.module).__name__}", Decision(False, "modules inside it have hooks"))
+            reason = "modules inside it have hooks" if hooked(self.module) else _replicating(self.module)
+            self._hooked = bool(reason)
+            if reason:
+                note(f"compile {type(self.module).__name__}", Decision(False, reason))
         return self._hooked
+
+
+def _replicating(module: nn.Module) -> str:
+    """Why a module that may replicate a part of it is not compiled; empty for others."""
+    if any(isinstance(inner, nn.DataParallel) or is_replicated(inner) for inner in module.modules()):
+        return "DataParallel may replicate a part of it"
+    return ""
 
 
 def hooked(module: nn.Module) -> bool:
