@@ -10,8 +10,9 @@ from __future__ import annotations
 import gc
 import types
 
-import torch
 from torch import nn
+
+from . import devices
 
 
 def is_replicated(thing: object) -> bool:
@@ -22,9 +23,13 @@ def is_replicated(thing: object) -> bool:
     kind = type(thing)
     if issubclass(kind, nn.DataParallel):
         return len(getattr(thing, "device_ids", None) or ()) > 1
-    if not issubclass(kind, nn.Module) or torch.cuda.device_count() < 2:
+    if not issubclass(kind, nn.Module) or _gpus() < 2:
         return False
     return _names(getattr(kind.forward, "__code__", None), "data_parallel")
+
+
+def _gpus() -> int:
+    return int(devices.module_of("cuda").device_count())
 
 
 def _names(code: object, name: str) -> bool:
@@ -36,4 +41,4 @@ def _names(code: object, name: str) -> bool:
 
 def is_anything_replicated() -> bool:
     """Whether any module that Python holds may be."""
-    return torch.cuda.device_count() > 1 and any(map(is_replicated, gc.get_objects()))
+    return _gpus() > 1 and any(map(is_replicated, gc.get_objects()))

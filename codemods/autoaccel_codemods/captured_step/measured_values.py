@@ -13,13 +13,13 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import fixpoint
 from autoaccel.library_models.tensor_operations import WITH_INDICES
+from autoaccel.library_models.tensor_views import VIEW_METHODS
 
 _COMPARE = frozenset(
     "eq ne gt lt ge le isclose logical_and logical_or logical_not isnan isinf isfinite argmax argmin argsort".split()
 )
-_KEEP = frozenset(
-    """float double half long int sum mean view reshape t flatten squeeze unsqueeze expand expand_as view_as
-    transpose permute contiguous all any clone mul mul_ div div_ add add_ sub item cumsum""".split()
+_KEEP = VIEW_METHODS | frozenset(
+    "float double half long int sum mean contiguous all any clone mul mul_ div div_ add add_ sub item cumsum".split()
 )
 """Methods that compute of what was counted alone, or give it another form."""
 

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from autoaccel import runtime as accel
-from autoaccel.runtime import devices
+from autoaccel.runtime import devices, replicas
 from autoaccel.runtime.amp import autocast_controller, program_state
 from autoaccel.runtime.backends import backend_setting
 from autoaccel.runtime.compile import compile_controller
@@ -215,7 +215,7 @@ def test_where_cudnn_has_to_repeat_itself(device: Accelerator, monkeypatch: pyte
 
 def test_not_beside_replicas_on_several_devices(device: Accelerator, monkeypatch: pytest.MonkeyPatch) -> None:
     wrapped = nn.DataParallel(nn.Linear(1, 1))
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(replicas, "_gpus", lambda: 2)
     Script(device).train(40)
     assert device.replays
     wrapped.device_ids, replays = [0, 1], device.replays
