@@ -119,7 +119,7 @@ def _writes(script: Script, function: ast.FunctionDef) -> bool:
 
 def _is_measured_binding(script: Script, definition: Definition) -> bool:
     value = definition.value
-    if definition.how != "assign" or value is None:
+    if definition.how != "assign" or value is None or _is_changed(script, definition):
         return False
     if definition.path:
         whole = definition.whole
@@ -131,6 +131,17 @@ def _is_measured_binding(script: Script, definition: Definition) -> bool:
     if isinstance(value, ast.List):
         return is_measured(script, value) and _is_filled_with_measured(script, definition)
     return is_measured(script, value)
+
+
+def _is_changed(script: Script, made: Definition) -> bool:
+    """Whether a method changes what a name holds by what was not counted: `hits.mul_(output.sum())`."""
+    for use in script.uses(made):
+        match script.parent(use):
+            case ast.Attribute(attr=name) as method if name.endswith("_"):
+                call = script.call_of(method)
+                if call is None or not is_measured(script, call):
+                    return True
+    return False
 
 
 def _is_filled_with_measured(script: Script, made: Definition) -> bool:

@@ -252,16 +252,14 @@ def _over_data(script: Script, iterable: ast.expr) -> bool:
 def _repeated(script: Script, loop: ast.For) -> ast.expr | None:
     """How often a loop does the same, where that is no number in sight: `for t in range(self.steps)` that takes no part
     of the model by its variable, as `self.layers[i]` is."""
-    match loop:
-        case ast.For(
-            target=ast.Name(id=variable),
-            iter=ast.Call(func=ast.Name(id="range"), args=[*_, ast.Attribute(value=ast.Name(id="self")) as count])
-            | ast.Call(
-                func=ast.Name(id="reversed"),
-                args=[
-                    ast.Call(func=ast.Name(id="range"), args=[*_, ast.Attribute(value=ast.Name(id="self")) as count])
-                ],
-            ),
+    counted = loop.iter
+    match counted:
+        case ast.Call(func=ast.Name(id="reversed"), args=[inner]):
+            counted = inner
+    match loop.target, counted:
+        case (
+            ast.Name(id=variable),
+            ast.Call(func=ast.Name(id="range"), args=[*_, ast.Attribute(value=ast.Name(id="self")) as count]),
         ):
             pass
         case _:

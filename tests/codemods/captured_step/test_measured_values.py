@@ -69,6 +69,7 @@ def test_measured(code: str) -> None:
         "model.weight.sum()",
         "(output.argmax(1) == y) * output.sum()",
         "hits = (output.argmax(1) == y).float()\nhits += loss\nhits",
+        "hits = (output.argmax(1) == y).float()\nhits.mul_(output.sum())\nhits",
         ACCURACY.replace("found.append(hits.mul_(100.0 / size))", "found.append(output[0])") + "\naccuracy(output, y)",
         ACCURACY.replace("hits.mul_(100.0 / size)", "hits.mul_(output.sum())") + "\naccuracy(output, y)",
         ACCURACY.replace("found = []", "found = [output]") + "\naccuracy(output, y)",
