@@ -16,7 +16,7 @@ LOWER = {
     bound: [lower for _, lower in variants]
     for bound, variants in itertools.groupby(properties.variants(), lambda variant: variant[0].partition("=")[0])
 }
-EVERY = 30
+EVERY = 60
 
 
 @pytest.mark.parametrize(("number", "bound"), list(enumerate(LOWER)), ids=list(LOWER))

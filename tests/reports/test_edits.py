@@ -40,14 +40,14 @@ VARIANTS = {
 
 
 def files() -> Iterator[Path]:
-    """Of each folder, all or some fifteen, from its whole length."""
+    """Of each folder, all or some seven, from its whole length."""
     for folder in sorted(FIXTURES.iterdir()):
         found = [
             path
             for path in sorted(folder.rglob("*.py"))
             if not path.name.startswith("noop_") and ".out." not in path.name and "expected" not in path.parts
         ]
-        yield from found[:: -(-len(found) // 15) or 1]
+        yield from found[:: -(-len(found) // 7) or 1]
 
 
 def cases() -> list[Any]:
