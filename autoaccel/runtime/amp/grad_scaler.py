@@ -34,8 +34,20 @@ class Scaler(torch.amp.GradScaler):
         self._updates = 0  # of the scale
         self._watched: float | None = self.get_scale()  # some updates ago
         self._left_out: dict[int, dict[str, Any]] = {}  # of steps that were not made, whose overflow is to count yet
+        self._restored = False  # to a saved scale
         self._settled: torch.device | None = None  # where the first parameter was when this was settled by a loss
         self._settle()
+
+    def _lazy_init_scale_growth_tracker(self, dev: torch.device) -> None:
+        super()._lazy_init_scale_growth_tracker(dev)
+        assert self._scale is not None
+        shapes = tuple(tuple(each.shape) for optimizer in self.optimizers() for each in parameters_of(optimizer))
+        if not shapes:
+            return
+        if not self._restored and (before := _scales.get(shapes)) is not None:
+            self._scale.copy_(before)
+            self._watched = None
+        _scales[shapes] = self._scale  # which each update changes in place
 
     def _settle(self) -> None:
         place = _home(self.optimizers())
@@ -135,6 +147,7 @@ class Scaler(torch.amp.GradScaler):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore a saved scale; the empty state of an inactive scaler leaves this one as it is."""
         if state_dict:
+            self._restored = True
             self._watched = None
             super().load_state_dict(state_dict)
 
@@ -144,6 +157,10 @@ class Scaler(torch.amp.GradScaler):
 
 # Keyed weakly by one optimizer of each set: neither the scaler nor its optimizers are kept alive.
 _scalers: Final[weakref.WeakKeyDictionary[torch.optim.Optimizer, list[Scaler]]] = weakref.WeakKeyDictionary()
+
+
+# By the shapes of the parameters that are scaled: the scale of the last scaler of such.
+_scales: Final[dict[tuple[tuple[int, ...], ...], torch.Tensor]] = {}
 
 
 def grad_scaler(*optimizers: Any) -> Scaler:

@@ -387,6 +387,29 @@ def test_a_closure_with_scaled_gradients_is_an_error(fp16: None) -> None:
         scaler.step(optimizer, closure=lambda: torch.tensor(0.0))
 
 
+def test_the_scale_goes_on_where_the_last_optimizer_of_such_parameters_left_it(fp16: None) -> None:
+    """An optimizer for each client or fold: a few steps each, of which none is lost to a scale that was too high."""
+    model, optimizer = model_and_optimizer()
+    scaler = accel.grad_scaler(optimizer)
+    for _ in range(3):
+        optimizer.zero_grad()
+        scaler.scale(model(torch.full((1, 6), 1e38)).sum()).backward()  # overflows
+        scaler.step(optimizer)
+        scaler.update()
+    assert scaler.get_scale() == 2.0**13
+    for restored in (False, True):
+        new = torch.optim.SGD(model.parameters(), lr=0.1)
+        again = accel.grad_scaler(new)
+        if restored:
+            again.load_state_dict({**scaler.state_dict(), "scale": 4.0})
+        again.scale(model(torch.ones(1, 6)).sum())
+        assert again.get_scale() == (4.0 if restored else 2.0**13)
+    others = torch.optim.SGD(nn.Linear(2, 3).parameters(), lr=0.1)
+    other = accel.grad_scaler(others)
+    other.scale(torch.ones(()))
+    assert other.get_scale() == 2.0**16
+
+
 def test_state_is_saved_and_restored(fp16: None) -> None:
     model, optimizer = model_and_optimizer()
     scaler = accel.grad_scaler(optimizer)
