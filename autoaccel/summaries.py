@@ -109,7 +109,7 @@ def summary(data: bytes) -> Summary:
     defined = {name for pattern in _DEFINED for name in pattern.findall(data)}
     words = _words(data)
     words.update(b":" + name for name in defined)
-    brought = {re.split(r"[.=]", each)[-1].encode() for each in imports}
+    brought = {part.encode() for each in imports for part in _bound_by(each)}
     words |= _assigned(data, defined | brought)
     words |= _stored(data, brought, words)
     return Summary(tuple(imports), _text(b" ".join(sorted(words))))
@@ -129,6 +129,12 @@ def _imports(data: bytes) -> Iterator[str]:
                     yield f"{before}{name}{alias}"
                 end = max(end, found.end())
         at = data.find(b"import", end)
+
+
+def _bound_by(imported: str) -> tuple[str, str]:
+    """The names that an import may bind: of `import a.b` the first, of `from a import b` the last."""
+    parts = re.split(r"[.=]", imported)
+    return parts[0], parts[-1]
 
 
 def _beginnings(data: bytes, at: int) -> Iterator[int]:

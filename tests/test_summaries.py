@@ -72,6 +72,8 @@ def test_imports(text: str, imports: tuple[str, ...]) -> None:
         pytest.param("from m import A\nx.y = A\n", "=y=A", True, id="assigned to an attribute"),
         pytest.param("import m\nm.log = f\n", ".log=", True, id="an attribute of an import"),
         pytest.param("import m as n\nn.a.log: int = f\n", ".log=", True, id="a part of a renamed import"),
+        pytest.param("import a.m\na.m.log = f\n", ".log=", True, id="a part of a package"),
+        pytest.param("import a.m\nOld = a.m.A\n", "=Old=A", True, id="a class of a module of a package"),
         pytest.param("import m\nm.log == f\n", ".log=", False, id="compared, not assigned"),
         pytest.param("x.log = f\n", ".log=?", True, id="an attribute of something else"),
         pytest.param("self.log = f\n", ".log=?", False, id="an attribute of self"),

@@ -9,6 +9,7 @@ from autoaccel.analysis import attributes
 from autoaccel.analysis.attributes import Stored
 from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.analysis.parameter_values import used_as
+from autoaccel.analysis.rebound_names import rebound_names
 from autoaccel.dataflow.abstract_values import (
     ANY,
     BOUND,
@@ -38,12 +39,22 @@ def members(script: Script, owner: ast.expr, name: str, node: ast.expr) -> Value
 def member(script: Script, owner: Value, name: str, node: ast.expr) -> Values:
     """An attribute of one value."""
     if owner.kind is Kind.OBJECT and owner.how == "module" and owner.script is not None:
-        return owner.script.inference.exported(name)
+        return of_module(owner.script, name)
     if owner.cls is not None:
         own = attribute_of(owner.cls, name, instance=owner.kind is not Kind.CLASS)
         if own is not None:
             return own
     return member_values.attribute(owner, name, node, script)
+
+
+def of_module(module: Script, name: str) -> Values:
+    """An attribute of a module: what it binds the name to, or the module of a package that has the name."""
+    bound = name in module.module_scope.definitions or name in rebound_names(module)
+    if not bound and module.project.star_import(module, name) is None:
+        inner = module.project.submodule(module, name)
+        if inner is not None:
+            return made(Kind.OBJECT, inner.tree, inner, how="module")
+    return module.inference.exported(name)
 
 
 def attribute_of(ref: ClassRef, name: str, *, instance: bool = True) -> Values | None:

@@ -127,6 +127,13 @@ class Project:
             return None
         return found, (located[1][0] if located[1] else None)
 
+    def submodule(self, package: Script, name: str) -> Script | None:
+        """The module of that name in the package whose `__init__.py` a script is."""
+        if package.path is None or package.path.name != "__init__.py":
+            return None
+        found = self.imported(package, name, 1)
+        return found[0] if found is not None and found[1] is None and found[0] is not package else None
+
     @once
     def locate(self, script: Script, target: str, level: int) -> ImportTarget | None:
         """The project file in which an import ends and what of the dotted name is left over; reads no file."""

@@ -145,7 +145,25 @@ class Script:
             return False
         if self.package and self.project.library_name(self, found.target, found.level) is not None:
             return False
-        return bool(found.level) or self.project.is_local(self, found.target, found.level)
+        if found.level or self.project.is_local(self, found.target, found.level):
+            return True
+        return found.target in self._dotted_imports and self.project.is_local(self, found.dotted, found.level)
+
+    def in_folder(self, expression: ast.AST) -> tuple[Script, str | None] | None:
+        """The file, and the name in it, that a name leads to through a folder that is no file itself: after
+        `import models.resnet`, `models.resnet.ResNet` where `models` has no `__init__.py`. None for all others."""
+        found = self.reaching_definitions.qualified(expression)
+        if found is None or found.target not in self._dotted_imports or not found.rest:
+            return None
+        if self.project.is_local(self, found.target, found.level):
+            return None
+        return self.project.imported(self, found.dotted, found.level)
+
+    @cached_property
+    def _dotted_imports(self) -> frozenset[str]:
+        """The first parts of the names that are imported with their dots: `models` for `import models.resnet`."""
+        aliases = (alias for node in self.find(ast.Import) for alias in node.names if alias.asname is None)
+        return frozenset(first for first, dot, _ in (each.name.partition(".") for each in aliases) if dot)
 
     @cached_property
     def replaced_names(self) -> frozenset[str]:

@@ -94,6 +94,8 @@ class Inference:
                 qualified = self.script.qualname(node)
                 if qualified is not None and not self.script.is_project_name(node):
                     return library_values.named(qualified)
+                if qualified is not None and (found := self.script.in_folder(node)) is not None:
+                    return _bound_by_import(*found)
                 return members(self.script, node.value, node.attr, node)
             case ast.Call():
                 return call_values(self.script, node)
@@ -253,14 +255,18 @@ class Inference:
         target = definition.target or ""
         found = self.script.project.imported(self.script, target, definition.level)
         if found is not None:
-            script, name = found
-            if name is None:
-                return made(Kind.OBJECT, script.tree, script, how="module")
-            return script.inference.exported(name)
+            return _bound_by_import(*found)
         known = self.script.project.library_name(self.script, target, definition.level)
         if definition.level and not known:
             return ANY
         return made(Kind.EXTERNAL, name=library_values.canonical(known or target))
+
+
+def _bound_by_import(script: Script, name: str | None) -> Values:
+    """A module, or what it has under a name."""
+    if name is None:
+        return made(Kind.OBJECT, script.tree, script, how="module")
+    return script.inference.exported(name)
 
 
 def _constant(value: object, node: ast.expr) -> Value:

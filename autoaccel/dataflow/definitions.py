@@ -73,6 +73,11 @@ class Qualified(NamedTuple):
     level: int
     rest: tuple[str, ...] = ()
 
+    @property
+    def dotted(self) -> str:
+        """What is imported and the attributes after it, as written."""
+        return ".".join((self.target, *self.rest))
+
     def under(self, target: str) -> str:
         """The name when the import is one of `target`."""
         name = canonical(target)

@@ -110,7 +110,9 @@ def _is_given_away(file: Script, call: ast.Call) -> bool:
     """Whether code that is not seen is given an object of the project, of which it may call any method."""
     values = file.values(call.func)
     qualified = file.qualname(call.func)
-    if file.callees(call) or Kind.CLASS in values.kinds or (qualified or "").startswith(_SEEN):
+    names = [qualified] if qualified is not None else [value.name or "" for value in values.unordered()]
+    seen = bool(names) and all(each.startswith(_SEEN) for each in names)
+    if seen or file.callees(call) or Kind.CLASS in values.kinds:
         return False
     owner = call.func.value if qualified is None and isinstance(call.func, ast.Attribute) else None
     if owner is not None and Kind.UNKNOWN not in file.values(owner).kinds:
