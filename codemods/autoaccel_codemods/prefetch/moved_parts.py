@@ -101,9 +101,21 @@ def moves_whole_part(transfer: BatchTransfer) -> bool:
     for ancestor in transfer.script.ancestors(transfer.call):
         match ancestor:
             case ast.ListComp(generators=parts) | ast.GeneratorExp(generators=parts) | ast.DictComp(generators=parts):
-                if any(not asks_type(test) for part in parts for test in part.ifs):
+                if any(not asks_type(test) and not _is_of_keys(part, test) for part in parts for test in part.ifs):
                     return False
     return True
+
+
+def _is_of_keys(part: ast.comprehension, test: ast.expr) -> bool:
+    """Whether a condition chooses items of a mapping by their keys: nobody sees where those are that it leaves out."""
+    match part:
+        case ast.comprehension(
+            target=ast.Tuple(elts=[ast.Name(), ast.Name(id=value)]),
+            iter=ast.Call(func=ast.Attribute(attr="items"), args=[]),
+        ):
+            return not any(isinstance(each, ast.Name) and each.id == value for each in ast.walk(test))
+        case _:
+            return False
 
 
 class Reach(enum.Enum):
