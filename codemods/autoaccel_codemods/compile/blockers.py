@@ -35,6 +35,7 @@ _DETECTION = "torchvision.models.detection."
 _RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
 _CACHES = frozenset({"functools.cache", "functools.lru_cache"})
 _BESIDE = frozenset({"zip", "enumerate", "reversed"})
+_MAKES_PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 _BREAKS = {
     "item": "its forward pass reads values on the host",
     "tolist": "its forward pass reads values on the host",
@@ -178,6 +179,8 @@ def _forward_reason(script: Script, method: ast.FunctionDef, nested: bool = True
                 return "its forward pass calls a cached function, which compiled code runs at every call"
             case ast.Call() if (script.qualname(part.func) or "").startswith(("random.", "numpy.random.")):
                 return "its forward pass draws random numbers in Python"
+            case ast.Call() if script.qualname(part.func) in _MAKES_PARAMETERS:
+                return "its forward pass makes parameters, so it would be compiled anew each time"
             case ast.Call() if script.qualname(part.func) == "torch.autograd.grad":
                 return "its forward pass differentiates"
             case ast.Call() if script.qualname(part.func) == "torch.nn.utils.rnn.pack_padded_sequence":

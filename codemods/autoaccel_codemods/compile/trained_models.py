@@ -128,9 +128,11 @@ def _trained(script: Script, origins: list[tuple[ast.Assign | ast.AnnAssign, ast
         return TrainedModel(made, target, made, None, values, "it is made in several places")
     ready, wrapped, problem = set_up(script, anchor, script.source(target))
     if problem is None and script.loops(made):
-        problem = "a new model is made in every turn of a loop"
-    if problem is None and (anew := _replaced(script, anchor, target)) is not None:
-        problem = f"line {anew.lineno} makes another object out of it before it trains"
+        anew = any(isinstance(value.node, ast.Call) and script.inside(value.node, made) for value in values)
+        turn = "a new model is made in every turn of a loop"
+        problem = turn if anew else "it is one that is made elsewhere, under another name"
+    if problem is None and (replacing := _replaced(script, anchor, target)) is not None:
+        problem = f"line {replacing.lineno} makes another object out of it before it trains"
     return TrainedModel(made, target, ready, wrapped, values, problem)
 
 
