@@ -12,6 +12,7 @@ from autoaccel.analysis.classes import external_lineage
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import ScriptNode
+from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant
 from autoaccel.library_models.graph_operations import GRADIENT_HOOKS
 from autoaccel.pytorch import implicit_calls
@@ -51,10 +52,9 @@ def in_file(script: Script, report_at: ast.AST) -> Iterator[Problem]:
             break
     if any("fsdp" in name.lower() for name in script.used_names):
         yield report_at, skip_reasons.SHARDED
+    if _acts(script):
+        yield report_at, skip_reasons.ENVIRONMENT
     for imported in _imported(script):
-        if _ENVIRONMENTS.match(imported):
-            yield report_at, skip_reasons.ENVIRONMENT
-            break
         if _OWN_WAYS.match(imported):
             yield report_at, skip_reasons.OWN_GRADIENTS.format(library=imported.split(".")[0])
             break
@@ -73,7 +73,7 @@ def in_relatives(script: Script, report_at: ast.AST) -> Iterator[Problem]:
     """Conversions of models, hooks of gradients and functions with gradients of their own, in a file and in those that
     share its objects."""
     yield from unseen_hooks(script, report_at)
-    if any(_ENVIRONMENTS.match(each) for other in script.project.related(script) for each in _imported(other)):
+    if any(map(_acts, script.project.related(script))):
         yield report_at, skip_reasons.ENVIRONMENT
     for other in script.project.related(script):
         for node, why in _gradient_code(other):
@@ -86,6 +86,22 @@ def in_relatives(script: Script, report_at: ast.AST) -> Iterator[Problem]:
                 reason = _conversion(other, call, call.func) if converts else None
                 if reason is not None:
                     yield problem_at(other, call, reason, script, report_at)
+
+
+@once
+def _acts(script: Script) -> bool:
+    """Whether a file acts in an environment: of a library, or of its own, `state, reward, done, _ = env.step(action)`
+    of what is `reset()`."""
+    if any(map(_ENVIRONMENTS.match, _imported(script))):
+        return True
+    called = (call.func for call in script.syntax_index.calls_named("reset"))
+    reset = {script.source(each.value) for each in called if isinstance(each, ast.Attribute)}
+    for call in script.syntax_index.calls_named("step") if reset else ():
+        match script.parent(call), call.func:
+            case ast.Assign(targets=[ast.Tuple(elts=answers)]), ast.Attribute(value=owner) if len(answers) > 2:
+                if call.args and script.source(owner) in reset:
+                    return True
+    return False
 
 
 def unseen_hooks(script: Script, report_at: ast.AST) -> Iterator[Problem]:
