@@ -36,7 +36,7 @@ RULE = Rule(
     code="AA702",
     name="cudnn-benchmark",
     tier=Tier.NUMERICS,
-    needles=(b"optim", b".backward(", b"train(", b"Trainer("),
+    needles=(b"optim", b".backward(", b"train(", b"Trainer(", b"_model()"),
     pattern=r"torch",
     references=(
         "https://docs.pytorch.org/docs/stable/backends.html#torch.backends.cudnn.torch.backends.cudnn.benchmark",

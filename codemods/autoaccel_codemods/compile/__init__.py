@@ -55,7 +55,7 @@ RULE = Rule(
     code="AA401",
     name="compile",
     tier=Tier.NUMERICS,
-    needles=(b"optim", b".backward(", b"train(", b"Trainer(", b"eval("),
+    needles=(b"optim", b".backward(", b"train(", b"Trainer(", b"eval(", b"_model()"),
     pattern=r"torch|\.(?:backward|zero_grad|step)\(",
     references=(
         "https://docs.pytorch.org/docs/stable/torch.compiler.html",
