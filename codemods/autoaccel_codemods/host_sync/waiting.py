@@ -27,9 +27,11 @@ _CLOCKS = frozenset(
     timeit.default_timer""".split()
 )
 _ORDERING = re.compile(
-    r"\b(?:Event|Stream|ExternalStream|stream|set_stream|CUDAGraph|make_graphed_callables|elapsed_time|record_stream)"
+    r"(\.\s*|\b)(Event|Stream|ExternalStream|stream|set_stream|CUDAGraph|make_graphed_callables|elapsed_time|record_stream)"
     r"\s*\(|\bcuda\.graph\b"
 )
+_DEFINED = re.compile(r"\b(?:class|def)\s+(\w+)")
+_FROM_TORCH = re.compile(r"\bfrom\s+torch[\w.]*\s+import\s+(\([^)]*\)|[^\n]*)")
 _COMPILING = re.compile(r"\bjit\.script\b|\bjit import\b.*\bscript\b|\bnumba\b")
 _OWN: Final = "streams, events or graphs of the script's own may rely on who waits when"
 _COPIES: Final = "copies of the script's own may rely on it that the host waits here"
@@ -45,7 +47,10 @@ def compiled(script: Script) -> str | None:
 def own_ordering(script: Script) -> str | None:
     """Why the work of the device may be ordered by the host's waiting for it."""
     try:
-        if any(map(_ORDERING.search, script.project.related_texts(script))):
+        texts = [text for text in script.project.related_texts(script) if _ORDERING.search(text)]
+        own = {name for text in texts for name in _DEFINED.findall(text)}  # `class Stream(IterableDataset)`
+        own -= {name for text in texts for names in _FROM_TORCH.findall(text) for name in re.findall(r"\w+", names)}
+        if any(found[1] or found[2] not in own for text in texts for found in _ORDERING.finditer(text)):
             return _OWN
         for other in script.project.with_word(script, "non_blocking"):
             if not all(_is_batch(other, call) for call in other.find(ast.Call) if _goes_on(call)):
