@@ -31,6 +31,7 @@ from autoaccel.dataflow.call_arguments import bind_argument, given_as
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.dataflow.value_parts import container_method, element
 from autoaccel.library_models import library_members, library_values, member_values
+from autoaccel.library_models.tensor_views import JOINING
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -208,10 +209,28 @@ def _external_call(script: Script, name: str, node: ast.Call) -> Values:
         return union(map(possible, arguments)) if several else ANY
     if name == "builtins.super":
         return _super(script, node)
+    if name in JOINING and (joined := _joined(possible(first) if first is not None else NOTHING)):
+        return joined
     if name == "builtins.dict":
         keywords = tuple((each.arg, possible(each.value)) for each in node.keywords if each.arg is not None)
         return made(Kind.MAPPING, node, script, items=keywords)
     return library_values.called(name, node, script)
+
+
+def _joined(parts: Values) -> Values:
+    """Parts of one batch that are put together, `torch.cat(images)`, `torch.cat([images[0], images[1]])`: the part that
+    holds them all. Nothing for other tensors."""
+    inner = union(any_item(value) if value.kind is Kind.SEQUENCE else Values({value}) for value in parts)
+    alike = {(value.kind, value.node, value.how) for value in inner}
+    if len(alike) != 1:
+        return NOTHING
+    first, *others = inner
+    if first.kind is not Kind.BATCH or first.how not in (None, "view"):
+        return NOTHING
+    path = first.path
+    while any(each.path[: len(path)] != path for each in others):
+        path = path[:-1]
+    return Values({first._replace(path=path, how="view")})
 
 
 def _super(script: Script, node: ast.Call) -> Values:

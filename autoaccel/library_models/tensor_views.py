@@ -20,3 +20,6 @@ PIECES = frozenset("split chunk unbind tensor_split hsplit vsplit dsplit".split(
 VIEW_METHODS = VIEWS | PIECES
 VIEW_ATTRIBUTES = frozenset("T mT H mH real imag".split())
 """Attributes of tensors that are views, of the same graph."""
+
+JOINING = frozenset({"torch.cat", "torch.concat", "torch.concatenate", "torch.stack"})
+"""The numbers of several tensors in one, as they are."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
-from autoaccel.analysis import Kind
-from tests.analysis.test_value_inference import kind_at_end
+from autoaccel.analysis import Kind, load
+from tests.analysis.test_value_inference import HEAD, kind_at_end
 
 BUILT = "class B:\n    def __init__(self): self.m = self.build().train()\n    def build(self):\n"
 DERIVED = "class D(B):\n    def build(self): return Net()\nD().m\n"
@@ -73,3 +75,25 @@ def test_methods_that_only_raise(body: str, rest: str, kind: Kind | None) -> Non
 )
 def test_kinds(text: str, kind: Kind | None) -> None:
     assert kind_at_end(text) == kind
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        pytest.param("x, y = batch\n    torch.cat(x)", {(Kind.BATCH, (0,))}, id="a list of a batch"),
+        pytest.param("torch.cat([batch[0][0], batch[0][1]])", {(Kind.BATCH, (0,))}, id="two of its parts"),
+        pytest.param("torch.stack((batch['a'], batch['b']))", {(Kind.BATCH, ())}, id="parts without a part around"),
+        pytest.param("torch.cat([x.view(1) for x in batch])", {(Kind.BATCH, ("*",))}, id="views of its parts"),
+        pytest.param("torch.cat([batch[0], torch.zeros(1)])", {(Kind.TENSOR, ())}, id="beside another tensor"),
+        pytest.param("torch.cat([batch[0].cuda(), batch[1].cuda()])", {(Kind.TENSOR, ())}, id="moved before"),
+        pytest.param("torch.cat([batch[0] / 2, batch[1] / 2])", {(Kind.TENSOR, ())}, id="computed"),
+        pytest.param("torch.maximum(batch[0], batch[1])", {(Kind.TENSOR, ())}, id="another operation"),
+    ],
+)
+def test_parts_of_a_batch_that_are_put_together(body: str, found: set[tuple[Kind, tuple[int | str, ...]]]) -> None:
+    script = load(f"{HEAD}for batch in DataLoader([]):\n    {body}\n")
+    loop = script.tree.body[-1]
+    assert isinstance(loop, ast.For)
+    last = loop.body[-1]
+    assert isinstance(last, ast.Expr)
+    assert {(value.kind, value.path) for value in script.values(last.value)} == found

@@ -17,7 +17,7 @@ from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import Function, breadth_first, position
-from autoaccel.library_models.tensor_views import VIEW_METHODS
+from autoaccel.library_models.tensor_views import JOINING, VIEW_METHODS
 from autoaccel.pytorch.batches import changed_in_place
 from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.kept_iterators import BatchSource
@@ -172,6 +172,10 @@ class BatchReads:
                     return
                 case ast.Compare(ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
                     return
+                case ast.List() | ast.Tuple() if self._joins(script, script.parent(parent), parent):
+                    node = parent
+                case ast.Call() if self._joins(script, parent, node):
+                    node, path = parent, _joined_path(script, parent, path)
                 case ast.Call(func=function) if script.qualname(function) == "torch.is_tensor":
                     return
                 case ast.Call(func=ast.Name(id="list" | "tuple" | "enumerate"), args=[first]) if first is node:
@@ -199,6 +203,13 @@ class BatchReads:
                 case _:
                     yield Read(script, name, path, None)
                     return
+
+    def _joins(self, script: Script, call: ast.AST | None, parts: ast.expr) -> bool:
+        """Whether a call puts parts of one batch together, on the device as on the host: of several loaders' batches
+        one might be left on the host."""
+        if not isinstance(call, ast.Call) or script.qualname(call.func) not in JOINING or call.args[:1] != [parts]:
+            return False
+        return self._is_only_loader and all(value.kind is Kind.BATCH for value in script.values(call))
 
     def _hands_over(self, script: Script, argument: ast.expr, parent: ast.Call | ast.keyword) -> bool:
         """Whether a call only passes the batch on to functions of the project, where its uses can be followed."""
@@ -379,6 +390,10 @@ def _left_otherwise(script: Script, kept: ast.Assign, name: ast.Name, transfers:
         isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id == name.id
         for each in moved
     )
+
+
+def _joined_path(script: Script, call: ast.Call, path: ElementPath) -> ElementPath:
+    return next((value.path for value in script.values(call) if value.path == path[: len(value.path)]), path)
 
 
 def _is_lost(script: Script, target: ast.expr) -> bool:
