@@ -1,7 +1,7 @@
 """What is finer than the steps of bfloat16, of which there are 128 between a number and its double.
 
 Lost are what is added to a large number, the small difference of two results, the fraction of a turn in an angle of
-many turns, and the order of results that are close.
+many turns, the order of results that are close, and the accuracy of a solver that advances a state by small steps.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 
 from autoaccel.analysis.script import Script
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch.step_effects import may_run_model
 from autoaccel_codemods.autocast import skip_reasons
@@ -37,6 +39,7 @@ def reason(script: Script, node: ast.AST) -> str | None:
             for number, other in ((left, right), (right, left)):
                 if abs(value_of(script, number) or 0.0) >= _LARGE_FACTOR and _is_difference(script, other):
                     return skip_reasons.FINITE_DIFFERENCE
+            return skip_reasons.SOLVER if _advances(script, node) else None
         case ast.Call(func=ast.Attribute(value=value, attr="div"), args=[by]):
             if 0 < abs(value_of(script, by) or 0.0) <= _SMALL_STEP and _is_difference(script, value):
                 return skip_reasons.FINITE_DIFFERENCE
@@ -88,6 +91,52 @@ def _is_difference(script: Script, expression: ast.expr) -> bool:
                     pending.append((file, inner))
                 case ast.BinOp(op=ast.Pow(), left=inner) | ast.UnaryOp(operand=inner):
                     pending.append((file, inner))
+    return False
+
+
+def _advances(script: Script, product: ast.BinOp) -> bool:
+    """Whether a product of a step and of what a model makes of a state is added to that state, turn after turn, as
+    solvers of differential equations do: `y = y + h * f(t, y)`. Blocks of a residual network differ from turn to turn.
+    """
+    match statement := script.statement(product):
+        case ast.Assign(targets=[ast.Name(id=state)], value=value):
+            terms = _parts(value, (ast.Add, ast.Sub))
+            if not any(isinstance(each, ast.Name) and each.id == state for each in terms):
+                return False
+        case ast.AugAssign(target=ast.Name(id=state), op=ast.Add() | ast.Sub(), value=value):
+            terms = _parts(value, (ast.Add, ast.Sub))
+        case _:
+            return False
+    loops = script.loops(statement)
+    if product not in terms or not loops:
+        return False
+    factors = _parts(product, (ast.Mult, ast.Div))
+    steps = [each for each in factors if not is_computed(script, each) and script.kind(each) is not Kind.PARAMETER]
+    others = [each for each in factors if each not in steps]
+    return bool(steps) and any(_is_made_of(script, each, state, loops[0]) for each in others)
+
+
+def _parts(expression: ast.expr, operators: tuple[type[ast.operator], ...]) -> list[ast.expr]:
+    """The operands of sums, or of products, within one another."""
+    if isinstance(expression, ast.BinOp) and isinstance(expression.op, operators):
+        return [*_parts(expression.left, operators), expression, *_parts(expression.right, operators)]
+    return [expression]
+
+
+def _is_made_of(script: Script, expression: ast.expr, state: str, loop: ast.AST) -> bool:
+    """Whether a model that is the same in every turn of a loop makes a value of a state."""
+    called = (
+        node
+        for part in ast.walk(expression)
+        if isinstance(part, ast.Name | ast.Call)
+        for file, node in spelled(script, part)
+        if file is script and isinstance(node, ast.Call) and may_run_model(file, node)
+    )
+    for call in called:
+        given = (name.id for each in given_values(call) for name in script.within(each, ast.Name))
+        chosen = (each for name in script.within(call.func, ast.Name) for each in script.definitions(name))
+        if state in given and not any(each.node is loop for each in chosen):
+            return True
     return False
 
 

@@ -76,6 +76,7 @@ EXPANDED_DISTANCE: Final = "distances as a² + b² - 2ab, of a rounded product, 
 EXPANDED_VARIANCE: Final = "a variance as E[x²] - E[x]², of a rounded x, keeps few digits"
 BESIDE_A_LARGE_NUMBER: Final = "bfloat16 has few digits left for what is added to `{number}`"
 FINITE_DIFFERENCE: Final = "a finite difference of rounded results is noise"
+SOLVER: Final = "a solver advances a state by small steps, and needs more digits than low precision has"
 MANY_TURNS: Final = "{name} of many turns needs more digits than low precision has"
 TIES: Final = "results are compared with one of them, to which rounding makes others equal"
 ANGLE: Final = "{name} of a rounded number is wrong near 1"
