@@ -23,7 +23,7 @@ Left alone:
   bfloat16 cannot hold, `masked_fill(mask, torch.finfo(torch.float32).min)`;
 - differences of rounded numbers, of which little is left: `log(1 - p)`, `1 / (1 - p)`, `sqrt(1 - x²)`, distances as
   `a² + b² - 2ab`, variances as `E[x²] - E[x]²`, finite differences of results, results beside a large number, `sin` of
-  many turns, ranks of scores;
+  many turns, ranks of scores, solvers of differential equations;
 - losses of the ratio between what a model gives and what it gave before, `exp(log_prob - old_log_prob)` of PPO: those
   that are kept are in float32;
 - steps whose forward or optimizer is not in sight, and a step that is made a single time;
