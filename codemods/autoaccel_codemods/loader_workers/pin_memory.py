@@ -14,6 +14,7 @@ import itertools
 from collections.abc import Iterator
 
 from autoaccel.analysis.call_values import returned
+from autoaccel.analysis.classes import external_lineage, lineage, methods
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ANY, NOTHING, Kind, Value, Values, any_item, item, union
 from autoaccel.dataflow.definitions import STAR, Definition
@@ -45,11 +46,21 @@ def told_apart(script: Script, made: LoaderCall, uses: tuple[Iteration, ...]) ->
         return None
     if not _are_new(batches) and any(_is_written_to(use, batches) for use in uses):
         return "no pinned memory: what the loop writes to a batch may show elsewhere, and pinned it is a copy"
-    if any(value.kind is Kind.OBJECT for value in _parts(batches)) or any(_asks_object(use, batches) for use in uses):
+    unpinned = any(value.kind is Kind.OBJECT for value in batches)
+    made_again = any(value.kind is Kind.OBJECT and not _stays_itself(value) for value in _parts(batches))
+    if unpinned or made_again or any(_asks_object(use, batches) for use in uses):
         return "no pinned memory: batches of a class of their own may be made again as another, or left unpinned"
     if any(_asks_for_tuple(use, batches) for use in uses):
         return "no pinned memory: older versions of torch make a list of it where a batch is a tuple"
     return None
+
+
+def _stays_itself(value: Value) -> bool:
+    """Whether pinning hands an object on as it is: one of a class of its own that says nothing of pinning."""
+    if value.cls is None or {*external_lineage(value.cls)} - {"builtins.object"}:
+        return False
+    asked = any(True for _ in methods(value.cls, "pin_memory", "__getattr__", "__getattribute__"))
+    return not asked and not any(each.node.decorator_list or each.node.keywords for each in lineage(value.cls))
 
 
 def holds_no_tensor(script: Script, made: LoaderCall, sources: tuple[Value, ...]) -> bool:
