@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from autoaccel.edits import Finding, Skipped, Tier
-from autoaccel.rewriting.rule import Rule
+from autoaccel.rewriting.rule import Rule, UnderDeterminism
 
 if TYPE_CHECKING:
     from autoaccel.analysis import Script
@@ -36,8 +36,8 @@ def rules_kept_exact(script: Script, findings: Sequence[Finding]) -> frozenset[R
         return frozenset()
     if determinism.of_all_algorithms(script):
         return rules
-    on_demand = determinism.is_on_demand(script)
-    return frozenset(each for each in rules if not each.repeatable and not (on_demand and each.off_where_repeated))
+    unharmed = {UnderDeterminism.REPEATED, *([UnderDeterminism.OFF] if determinism.is_on_demand(script) else [])}
+    return frozenset(each for each in rules if each.under_determinism not in unharmed)
 
 
 def by_tier(

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from autoaccel import HOME
@@ -49,6 +50,17 @@ class Setting:
         raise ValueError(f"{self.name} must be a whole number of at least {self.least}, not {given!r}")
 
 
+class UnderDeterminism(Enum):
+    """What becomes of a change that is not exact in runs that set `torch.backends.cudnn.deterministic`."""
+
+    TIMED = auto()
+    """It is decided by measured time, or differs from run to run: scripts that may set it do not get it."""
+    OFF = auto()
+    """The runtime leaves it alone: scripts that set it on demand alone, `if args.seed is not None:`, get it."""
+    REPEATED = auto()
+    """It is the same in each run, and nothing of it is decided by measured time: all scripts get it."""
+
+
 @dataclass(slots=True, eq=False)
 class Rule:
     """Code, name and tier of a rewrite. `needles`: byte strings; a file with an opportunity holds at least one of them.
@@ -71,12 +83,7 @@ class Rule:
     """Of what can bind a script, what the rule makes shorter; what it is made for first."""
     on_request: bool = field(default=False, kw_only=True)
     """Applied only where it is selected by code or name, as all rules of tier opt-in are."""
-    repeatable: bool = field(default=False, kw_only=True)
-    """Whether what it changes is the same in each run where `torch.backends.cudnn.deterministic` is set: there, nothing
-    of it is decided by measured time. So scripts that set this get it, though it is not exact."""
-    off_where_repeated: bool = field(default=False, kw_only=True)
-    """Whether the runtime leaves what it changes alone where `torch.backends.cudnn.deterministic` is set. So scripts
-    that set this on demand alone, `if args.seed is not None:`, get it."""
+    under_determinism: UnderDeterminism = field(default=UnderDeterminism.TIMED, kw_only=True)
     command: str = field(default="", kw_only=True)
     """The command that selects it, where it has one of its own: `distribute`."""
     order: int = field(default=95, kw_only=True)

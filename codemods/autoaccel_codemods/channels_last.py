@@ -38,7 +38,7 @@ from autoaccel.edits import Code, Finding, Skipped, Tier
 from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.data_parallel import may_be_replicated
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach
-from autoaccel.rewriting.rule import Rule
+from autoaccel.rewriting.rule import Rule, UnderDeterminism
 from autoaccel_codemods.compile.blockers import model_classes, model_parts, of_file, with_makers
 from autoaccel_codemods.compile.trained_models import TrainedModel, below_setup, trained_models
 
@@ -50,7 +50,7 @@ RULE = Rule(
     pattern=r"torch|\.(?:backward|zero_grad|step)\(",
     references=("https://docs.pytorch.org/tutorials/intermediate/memory_format_tutorial.html",),
     addresses=("compute",),
-    off_where_repeated=True,
+    under_determinism=UnderDeterminism.OFF,
     order=75,
 )
 

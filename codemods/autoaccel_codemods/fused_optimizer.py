@@ -33,7 +33,7 @@ from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
 from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.introspection import attributes_listed
 from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
-from autoaccel.rewriting.rule import Rule
+from autoaccel.rewriting.rule import Rule, UnderDeterminism
 
 RULE = Rule(
     code="AA602",
@@ -43,7 +43,7 @@ RULE = Rule(
     pattern="torch",
     references=("https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html",),
     addresses=("optimizer",),
-    repeatable=True,
+    under_determinism=UnderDeterminism.REPEATED,
 )
 _NAMES = ("torch.optim.Adam", "torch.optim.AdamW")
 _CHOICES = frozenset({"fused", "foreach", "capturable", "differentiable"})

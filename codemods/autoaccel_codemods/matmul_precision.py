@@ -36,7 +36,7 @@ from autoaccel.edits import Finding, Skipped, Tier
 from autoaccel.pytorch import backend_settings, cuda_graphs
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.training_steps import TrainingStep, training_steps
-from autoaccel.rewriting.rule import Rule
+from autoaccel.rewriting.rule import Rule, UnderDeterminism
 from autoaccel_codemods import autocast
 from autoaccel_codemods.autocast import literal_gain
 
@@ -48,7 +48,7 @@ RULE = Rule(
     pattern=r"torch",
     references=("https://docs.pytorch.org/docs/stable/generated/torch.set_float32_matmul_precision.html",),
     addresses=("compute",),
-    off_where_repeated=True,
+    under_determinism=UnderDeterminism.OFF,
     order=65,
 )
 

@@ -41,7 +41,7 @@ from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import AddArguments, Code, Finding, Skipped, Tier
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
-from autoaccel.rewriting.rule import Rule
+from autoaccel.rewriting.rule import Rule, UnderDeterminism
 from autoaccel_codemods.prefetch.in_memory import is_looked_up
 
 RULE = Rule(
@@ -54,7 +54,7 @@ RULE = Rule(
         "https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.Normalize.html",
     ),
     addresses=("loader", "transfer"),
-    repeatable=True,  # the same bits in each run, and decided by nothing that is timed
+    under_determinism=UnderDeterminism.REPEATED,
     order=91,
 )
 _VISION = "torchvision.datasets."

@@ -15,7 +15,7 @@ from autoaccel.edits import AddImport, Code, Edit, Finding, InsertAfter, InsertB
 from autoaccel.rewriting import engine
 from autoaccel.rewriting.linting import lint
 from autoaccel.rewriting.record import Range
-from autoaccel.rewriting.rule import Check, Rule
+from autoaccel.rewriting.rule import Check, Rule, UnderDeterminism
 
 
 def rule(check: Check, code: str = "AA001", tier: Tier = Tier.EXACT, needles: tuple[bytes, ...] = ()) -> Rule:
@@ -146,8 +146,8 @@ def test_deterministic_scripts_get_exact_rewrites_only() -> None:
 )
 def test_what_is_the_same_in_each_run_stays_where_cudnn_has_to_be(setting: str, expected: list[str]) -> None:
     rules = [renaming("f", "g", "AA001", Tier.NUMERICS), renaming("p", "q", "AA002", Tier.NUMERICS)]
-    rules[1].repeatable = True
-    rules[0].off_where_repeated = True
+    rules[1].under_determinism = UnderDeterminism.REPEATED
+    rules[0].under_determinism = UnderDeterminism.OFF
     result = engine.rewrite(f"import torch\n{setting}\nf(1)\np(2)\n", None, rules)
     assert [record.code for record in result.skipped] == expected
     assert not engine.rewrite(f"{setting}\np(2)\n", None, rules, tier=Tier.EXACT).applied

@@ -59,7 +59,7 @@ from autoaccel.pytorch import backend_settings, evaluation_only, framework_setti
 from autoaccel.pytorch.gradients import GOES_BACKWARD
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.training_steps import TrainingStep, opens_region, training_steps
-from autoaccel.rewriting.rule import Rule
+from autoaccel.rewriting.rule import Rule, UnderDeterminism
 from autoaccel_codemods.autocast import (
     blockers,
     gradient_scaling,
@@ -86,7 +86,7 @@ RULE = Rule(
         "https://docs.pytorch.org/docs/stable/notes/amp_examples.html",
     ),
     addresses=("compute",),
-    repeatable=True,
+    under_determinism=UnderDeterminism.REPEATED,
     order=60,
 )
 

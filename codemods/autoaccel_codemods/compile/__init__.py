@@ -41,7 +41,7 @@ from autoaccel.dataflow.abstract_values import Value
 from autoaccel.edits import AddDecorator, Code, Finding, Skipped, Tier
 from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.data_parallel import may_be_replicated
-from autoaccel.rewriting.rule import Rule
+from autoaccel.rewriting.rule import Rule, UnderDeterminism
 from autoaccel_codemods.compile.blockers import of_file, of_model
 from autoaccel_codemods.compile.literal_cost import in_vain
 from autoaccel_codemods.compile.pure_functions import pure_functions
@@ -62,7 +62,7 @@ RULE = Rule(
         "https://docs.pytorch.org/docs/stable/generated/torch.compile.html",
     ),
     addresses=("launch", "compute"),
-    off_where_repeated=True,
+    under_determinism=UnderDeterminism.OFF,
     order=70,
 )
 
