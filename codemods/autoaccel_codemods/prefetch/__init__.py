@@ -240,10 +240,16 @@ def _parts(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[BatchPart, ..
 
 def _moved_one_by_one(target: ast.expr, moves: list[BatchTransfer]) -> set[ElementPath]:
     """The elements of a batch of which the loop's header names all parts, and the loop moves each of them:
-    `for (first, second), labels in loader`."""
+    `for (first, second), labels in loader`; or of which it moves the first parts by their numbers, `images[0]` and
+    `images[1]`: those of a list, for of a tensor they were rows."""
     moved = {path for each in moves for path in each.paths if len(each.paths) == 1 and each.derived is None}
     elements = target.elts if isinstance(target, ast.Tuple | ast.List) else []
-    return {
+    numbered: dict[ElementPath, set[int | str]] = {}
+    for path in moved:
+        if len(path) == 2:
+            numbered.setdefault(path[:1], set()).add(path[1])
+    listed = {whole for whole, numbers in numbered.items() if len(numbers) > 1 and numbers == {*range(len(numbers))}}
+    return listed | {
         (index,)
         for index, each in enumerate(elements)
         if isinstance(each, ast.Tuple | ast.List) and each.elts

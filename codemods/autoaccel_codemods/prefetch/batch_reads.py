@@ -142,8 +142,7 @@ class BatchReads:
             parent = script.parent(node)
             match parent:
                 case ast.Subscript(value=value, slice=index) if value is node:
-                    replaced = isinstance(parent.ctx, ast.Store) and not path
-                    if replaced and not isinstance(script.parent(parent), ast.AugAssign):
+                    if isinstance(parent.ctx, ast.Store) and self._replaces(script, parent, path):
                         return
                     if isinstance(index, ast.Constant) and isinstance(index.value, int | str):
                         path = (*path, index.value)
@@ -203,6 +202,15 @@ class BatchReads:
                 case _:
                     yield Read(script, name, path, None)
                     return
+
+    def _replaces(self, script: Script, item: ast.Subscript, path: ElementPath) -> bool:
+        """Whether an assignment puts another element into a batch, or its copy in the place of a part of one:
+        `images[0] = images[0].cuda()`."""
+        statement = script.parent(item)
+        if not path:
+            return not isinstance(statement, ast.AugAssign)
+        places = (replaced(each) for each in self.transfers.values() if each.script is script)
+        return any(place is not None and place[0][1] is statement for place in places)
 
     def _joins(self, script: Script, call: ast.AST | None, parts: ast.expr) -> bool:
         """Whether a call puts parts of one batch together, on the device as on the host: of several loaders' batches
