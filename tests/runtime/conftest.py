@@ -38,7 +38,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOACCEL_REMEMBER", "off")
     monkeypatch.setattr(autocast_controller, "_controllers", {})
     monkeypatch.setattr(autocast_controller, "_overflowed", set())
-    monkeypatch.setattr("autoaccel.runtime.amp.grad_scaler._scales", {})
+    monkeypatch.setattr("autoaccel.runtime.amp.grad_scaler._latest", {})
     monkeypatch.setattr(program_state, "is_anything_compiled", lambda: False)  # other tests did, in this process
     for cache in (
         autocast._candidate,

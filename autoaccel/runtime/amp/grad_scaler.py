@@ -44,10 +44,11 @@ class Scaler(torch.amp.GradScaler):
         shapes = tuple(tuple(each.shape) for optimizer in self.optimizers() for each in parameters_of(optimizer))
         if not shapes:
             return
-        if not self._restored and (before := _scales.get(shapes)) is not None:
-            self._scale.copy_(before)
-            self._watched = None
-        _scales[shapes] = self._scale  # which each update changes in place
+        before = _latest.get(shapes)
+        if not self._restored and before is not None and before._scale is not None:
+            self._scale.copy_(before._scale)
+            self._updates, self._watched = before._updates, before._watched
+        _latest[shapes] = self
 
     def _settle(self) -> None:
         place = _home(self.optimizers())
@@ -159,8 +160,8 @@ class Scaler(torch.amp.GradScaler):
 _scalers: Final[weakref.WeakKeyDictionary[torch.optim.Optimizer, list[Scaler]]] = weakref.WeakKeyDictionary()
 
 
-# By the shapes of the parameters that are scaled: the scale of the last scaler of such.
-_scales: Final[dict[tuple[tuple[int, ...], ...], torch.Tensor]] = {}
+# By the shapes of the parameters that are scaled: the last scaler of such.
+_latest: Final[dict[tuple[tuple[int, ...], ...], Scaler]] = {}
 
 
 def grad_scaler(*optimizers: Any) -> Scaler:

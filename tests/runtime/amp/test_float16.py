@@ -113,6 +113,15 @@ def test_steps_that_overflow_all_the_time_are_in_float32(
         assert not any(low or scaled for low, scaled in train(10, NanInFloat16)[1])
 
 
+def test_overflows_count_where_each_optimizer_makes_a_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for each task of few-shot learning: no scaler of its own would see eight in a row."""
+    monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "float16")
+    with pytest.warns(RuntimeWarning, match="float16 overflowed in 8 steps in a row"):
+        runs = [train(3, NanInFloat16)[1] for _ in range(5)]
+    assert sum(low for seen in runs for low, _ in seen) == 8
+    assert not any(scaled for _, scaled in runs[-1])
+
+
 def test_an_overflow_now_and_then_is_what_the_scaler_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "float16")
     parameter = nn.Parameter(torch.ones(1))
