@@ -120,7 +120,7 @@ def _asked_by_call(script: Script, call: ast.Call) -> Iterator[ast.expr]:
             yield from call.args
         case ast.Attribute(value=ast.Constant(value=str()), attr="format") if not _is_of_an_error(script, call):
             yield from given_values(call)
-        case ast.Attribute(attr=method) if method in SIZED_METHODS and not name:
+        case ast.Attribute(attr=method) if method in SIZED_METHODS and not name and not script.callees(call):
             yield from _sizes(call, call.args)
         case _ if name.startswith("math."):
             yield from call.args

@@ -34,7 +34,7 @@ _SEEN = frozenset({Kind.EXTERNAL, Kind.MODULE, Kind.LOSS_FUNCTION, Kind.OPTIMIZE
 
 # `buffer.pin_memory()`, `torch.empty((8, 4), pin_memory=True)`
 _PINNING = re.compile(
-    r"(?<!accel)\.pin_memory\s*\(|\b(?:empty|zeros|ones|full|tensor|rand\w*|arange|\w+_like|new_\w+)\s*"
+    r"(?<!accel)(?<!accel_runtime)\.pin_memory\s*\(|\b(?:empty|zeros|ones|full|tensor|rand\w*|arange|\w+_like|new_\w+)\s*"
     r"\((?:[^()]|\([^()]*\))*?\bpin_memory\s*=\s*(?!False)"
 )
 _CHANGED = "the host tensor is changed after its copy has begun"

@@ -55,6 +55,7 @@ READS = {
     "which row": ("z = x[y.argmax()]", []),
     "a function of numbers": ("import math\nz = math.log(x.sum())\nz = math.log(x.numel())", ["x.sum()"]),
     "the greater one": ("z = max(x.sum(), y.sum())", ["x.sum()"]),
+    "a method of their own": ("class A:\n    def split(self, x):\n        return x\nz = A().split(x)", []),
     "the greater number": ("z = max(1, x.size(0))", []),
 }
 
