@@ -50,7 +50,7 @@ def is_given(script: Script, verb: str) -> bool:
 def call_after_imports(script: Script, verb: str) -> tuple[Edit, ...]:
     """The edits that call a function of the runtime, whose first call counts: below the imports that a file begins
     with; in a module that others may import for what else is in it, where its `main` begins, or where what trains
-    chooses the device."""
+    chooses the device, or begins itself."""
     body = script.tree.body
     if (notebook := cells(script.text)) is not None:
         imports = (each for each in body if isinstance(each, ast.Import | ast.ImportFrom))
@@ -58,10 +58,13 @@ def call_after_imports(script: Script, verb: str) -> tuple[Edit, ...]:
         return InsertAfter(last, Code(f"{script.accel}.{verb}()")), *script.import_runtime
     if (start := _start_of_main(script)) is not None:
         return InsertBefore(start, Code(f"{script.accel}.{verb}()")), *script.import_runtime
-    if (chosen := _device_choice(script)) is not None:
+    trains = _trains(script) if _is_imported(script) else []
+    if (chosen := _device_choice(script, trains)) is not None:
         leaves = any(True for _ in script.within(chosen, ast.Return))
         edit: Edit = (InsertBefore if leaves else InsertAfter)(chosen, Code(f"{script.accel}.{verb}()"))
         return edit, *script.import_runtime
+    if trains and (start := next((each for each in trains[0] if not _is_beginning(each)), None)) is not None:
+        return InsertBefore(start, Code(f"{script.accel}.{verb}()")), *script.import_runtime
     first = next((number for number, each in enumerate(body) if not _is_beginning(each)), len(body))
     code = Code(f"{script.accel}.{verb}()")
     apart = first < len(body) and not isinstance(body[first], ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
@@ -83,26 +86,31 @@ def _start_of_main(script: Script) -> ast.stmt | None:
     return None
 
 
-def _device_choice(script: Script) -> ast.stmt | None:
-    """In a module that is no program, the statement that chooses the device in a function that trains, or in the
-    constructor of a class that does."""
+def _is_imported(script: Script) -> bool:
+    """Whether a module is no program."""
     if "__main__" in script.text:
-        return None
-    if script.project.locate(script, "", 1) is None and not script.project.importer_paths(script):
-        return None
+        return False
+    return script.project.locate(script, "", 1) is not None or bool(script.project.importer_paths(script))
+
+
+def _trains(script: Script) -> list[list[ast.stmt]]:
+    """The bodies of the functions of a module that train, and of the constructors of the classes that do."""
+    found = []
     for statement in script.tree.body:
+        if not any(each.attr == "backward" for each in script.within(statement, ast.Attribute)):
+            continue
         match statement:
             case ast.FunctionDef(body=body):
-                pass
+                found.append(body)
             case ast.ClassDef(body=members):
                 made = (each for each in members if isinstance(each, ast.FunctionDef) and each.name == "__init__")
-                body = [each for function in made for each in function.body]
-            case _:
-                continue
-        if any(each.attr == "backward" for each in script.within(statement, ast.Attribute)):
-            if (found := next((each for each in body if _chooses_device(script, each)), None)) is not None:
-                return found
-    return None
+                found += [each.body for each in made]
+    return found
+
+
+def _device_choice(script: Script, trains: list[list[ast.stmt]]) -> ast.stmt | None:
+    """The first statement that chooses the device in what trains."""
+    return next((each for body in trains for each in body if _chooses_device(script, each)), None)
 
 
 def _chooses_device(script: Script, statement: ast.stmt) -> bool:
@@ -115,5 +123,10 @@ def _chooses_device(script: Script, statement: ast.stmt) -> bool:
 
 
 def _is_beginning(statement: ast.stmt) -> bool:
-    docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-    return docstring or isinstance(statement, ast.Import | ast.ImportFrom)
+    match statement:
+        case ast.Expr(value=ast.Constant()) | ast.Import() | ast.ImportFrom():
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="__init__"))):  # `super().__init__()`
+            return True
+        case _:
+            return False

@@ -4,7 +4,8 @@ GPUs of compute capability 8.0 and above have units for products of float32 that
 mantissa and add up in float32: several times as fast. torch uses them for convolutions, but not for products unless it
 is told to. `accel.matmul_precision()` tries them when the script trains, step against step, and keeps them where steps
 are faster. On other devices it does nothing. Where steps run in mixed precision there is nothing to gain. In a module
-that is no program it stands where what trains chooses the device, so that importing the module changes nothing.
+that is no program it stands where what trains chooses the device, or begins, so that importing the module changes
+nothing.
 
 Left alone:
 - steps that `autocast` converts, scripts with mixed precision of their own, and those that never name CUDA;
