@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import torch
@@ -14,6 +15,16 @@ from . import autocast_controller
 from .precision import scaling
 
 _OVERFLOWS: Final = 8  # in a row: then float16 will not do, whatever the scale
+
+
+@dataclass(slots=True)
+class _Watch:
+    """What is known of a scale: `seen` is what it was some updates ago, None where the script has set it since."""
+
+    seen: float | None
+    updates: int = 0
+    scale: torch.Tensor | None = None
+    """The scale itself, which each update changes in place."""
 
 
 class Scaler(torch.amp.GradScaler):
@@ -31,8 +42,7 @@ class Scaler(torch.amp.GradScaler):
         self._optimizers = tuple(weakref.ref(optimizer) for optimizer in optimizers)
         self._scaled = 0  # losses so far
         self._updated = True  # nothing was scaled since the last update
-        self._updates = 0  # of the scale
-        self._watched: float | None = self.get_scale()  # some updates ago
+        self._watch = _Watch(self.get_scale())
         self._left_out: dict[int, dict[str, Any]] = {}  # of steps that were not made, whose overflow is to count yet
         self._restored = False  # to a saved scale
         self._settled: torch.device | None = None  # where the first parameter was when this was settled by a loss
@@ -45,10 +55,12 @@ class Scaler(torch.amp.GradScaler):
         if not shapes:
             return
         before = _latest.get(shapes)
-        if not self._restored and before is not None and before._scale is not None:
-            self._scale.copy_(before._scale)
-            self._updates, self._watched = before._updates, before._watched
-        _latest[shapes] = self
+        if not self._restored and before is not None:
+            self._scale.copy_(before.scale)  # type: ignore[arg-type]  # it is there with the first loss
+            self._watch = replace(before, scale=self._scale)
+        else:
+            self._watch.scale = self._scale
+        _latest[shapes] = self._watch
 
     def _settle(self) -> None:
         place = _home(self.optimizers())
@@ -120,17 +132,17 @@ class Scaler(torch.amp.GradScaler):
             return
         super().update(new_scale)
         if new_scale is None:
-            self._watch()
+            self._look_at_scale()
         else:
-            self._watched = None
+            self._watch.seen = None
 
-    def _watch(self) -> None:
+    def _look_at_scale(self) -> None:
         """Notice a scale that only falls: looked at now and then, for that waits for the device."""
-        self._updates += 1
-        if self._updates % _OVERFLOWS or not self._follows:
+        self._watch.updates += 1
+        if self._watch.updates % _OVERFLOWS or not self._follows:
             return
-        before, self._watched = self._watched, self.get_scale()
-        if before is not None and self._watched <= before * self.get_backoff_factor() ** _OVERFLOWS:
+        before, self._watch.seen = self._watch.seen, self.get_scale()
+        if before is not None and self._watch.seen <= before * self.get_backoff_factor() ** _OVERFLOWS:
             autocast_controller.note_overflow(self._device, _OVERFLOWS)
 
     def _catch_up(self) -> None:
@@ -149,7 +161,7 @@ class Scaler(torch.amp.GradScaler):
         """Restore a saved scale; the empty state of an inactive scaler leaves this one as it is."""
         if state_dict:
             self._restored = True
-            self._watched = None
+            self._watch.seen = None
             super().load_state_dict(state_dict)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -160,8 +172,8 @@ class Scaler(torch.amp.GradScaler):
 _scalers: Final[weakref.WeakKeyDictionary[torch.optim.Optimizer, list[Scaler]]] = weakref.WeakKeyDictionary()
 
 
-# By the shapes of the parameters that are scaled: the last scaler of such.
-_latest: Final[dict[tuple[tuple[int, ...], ...], Scaler]] = {}
+# By the shapes of the parameters that are scaled: of the last scaler of such.
+_latest: Final[dict[tuple[tuple[int, ...], ...], _Watch]] = {}
 
 
 def grad_scaler(*optimizers: Any) -> Scaler:

@@ -10,7 +10,8 @@ together. Binary cross-entropy of probabilities is computed in float32, outside 
 beside training, but not where one function does both (`if train: loss.backward()`): there validation figures come from
 the same region as the training loss. In a program that only evaluates, the forward pass of a loop is converted, and its
 result is float32. Scripts that set `cudnn.deterministic` get the same results in each run: there bfloat16 is used
-untried.
+untried. `fp16=False` keeps float16 from steps whose numbers may not fit it: `masked_fill(mask, -1e9)`, sums over
+products of a feature map with itself, `log(p + 1e-8)`; where there is no bfloat16 they stay in float32.
 
 Left alone:
 - closures (LBFGS), second derivatives, gradients that the script applies or reads by hand, hooks that see gradients in
@@ -26,6 +27,7 @@ Left alone:
   many turns, ranks of scores, solvers of differential equations;
 - losses of the ratio between what a model gives and what it gave before, `exp(log_prob - old_log_prob)` of PPO: those
   that are kept are in float32;
+- scripts that learn from an environment, whose steps leave little to gain;
 - steps whose forward or optimizer is not in sight, and a step that is made a single time;
 - where literal numbers show that nothing can be gained: models of at most 2,000 parameters, runs of fewer steps than
   it takes to find out;
