@@ -55,7 +55,7 @@ RULE = Rule(
     code="AA603",
     name="host-sync",
     tier=Tier.EXACT,
-    needles=(b".item()",),
+    needles=(b".item()", b"+= float("),
     pattern=r"\+=|\.(?:append|update)\(",
     references=(
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization",

@@ -1,4 +1,4 @@
-"""Sums of values that `.item()` reads: what a name begins with, and everything that is added to it."""
+"""Sums of values that `.item()` or `float()` reads: what a name begins with, and everything that is added to it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_TENSORS = (Kind.NUMBER, Kind.ARRAY, Kind.STRING, Kind.BOOL, Kind.MAPPING, Ki
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """`total += value`, whose one `item`, `tensor.item()`, is the value or a part of it."""
+    """`total += value`, whose one `item`, `tensor.item()` or `float(tensor)`, is the value or a part of it."""
 
     statement: ast.AugAssign
     value: ast.expr
@@ -62,13 +62,40 @@ def candidates(script: Script) -> Iterator[tuple[ast.AugAssign, Sum | str]]:
 
 
 def item_calls(script: Script, node: ast.AST) -> Iterator[ast.Call]:
-    """Calls of `.item()` on what may be a tensor."""
+    """Calls of `.item()` on what may be a tensor, and of `float()` on a loss."""
     for call in script.within(node, ast.Call):
-        match call:
-            case ast.Call(func=ast.Attribute(attr="item", value=owner), args=[], keywords=[]):
-                known = any(value.name in RUNNING_TOTALS for value in script.values(owner))
-                if not known and script.kind(owner) not in _NO_TENSORS:
-                    yield call
+        owner = read(call)
+        if owner is None or any(value.name in RUNNING_TOTALS for value in script.values(owner)):
+            continue
+        known = (
+            script.kind(owner) not in _NO_TENSORS if isinstance(call.func, ast.Attribute) else _is_loss(script, call)
+        )
+        if known:
+            yield call
+
+
+def read(call: ast.Call) -> ast.expr | None:
+    """What `.item()` or `float()` reads."""
+    match call:
+        case ast.Call(func=ast.Attribute(attr="item", value=owner), args=[], keywords=[]):
+            return owner
+        case ast.Call(func=ast.Name(id="float"), args=[owner], keywords=[]):
+            return owner
+        case _:
+            return None
+
+
+def _is_loss(script: Script, call: ast.Call) -> bool:
+    """Whether Python's own `float` is given what goes backward in the same function: it is no whole number."""
+    owner = call.args[0]
+    if not isinstance(owner, ast.Name) or script.definitions(call.func):  # type: ignore[arg-type]
+        return False
+    for backward in script.syntax_index.calls_named("backward"):
+        match backward.func:
+            case ast.Attribute(value=ast.Name(id=name)) | ast.Attribute(value=ast.Call(args=[ast.Name(id=name)])):
+                if name == owner.id and script.function(backward) is script.function(call):
+                    return True
+    return False
 
 
 def noted(script: Script) -> Iterator[ast.Call]:
@@ -145,10 +172,11 @@ def _addition(script: Script, statement: ast.AugAssign) -> Addition | str | None
     if len(items) > 1:
         return "several values are read for one addition"
     (item,) = items
-    assert isinstance(item.func, ast.Attribute)
+    owner = read(item)
+    assert owner is not None
     if not _is_scaled(script, value, item):
         return f"`{script.source(value)}` may be computed otherwise on a device"
-    tensor = _on_device(script, item.func.value)
+    tensor = _on_device(script, owner)
     return Addition(statement, value, item, tensor) if tensor is not None else "it is copied to the CPU first"
 
 

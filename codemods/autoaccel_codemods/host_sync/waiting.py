@@ -97,7 +97,7 @@ def _wait(script: Script, found: Sum, gone: set[ast.Call]) -> str | None:
             if _is_each_time(script, name, loop):
                 return f"`{found.name}` is read in every iteration, in line {name.lineno}"
         for node in script.syntax_index.within_any(loop, host_reads.READING):
-            asked = host_reads.read_by(script, node)
+            asked = None if node in gone else host_reads.read_by(script, node)
             if asked is not None and _is_each_time(script, asked, loop):
                 return f"the loop waits for the device in line {asked.lineno} all the same"
         for call in script.within(loop, ast.Call):
@@ -137,7 +137,7 @@ def _reading_function(script: Script, call: ast.Call) -> ast.FunctionDef | None:
 
 
 def _dropped(script: Script, addition: Addition) -> set[ast.Call]:
-    """`.item()` and the `.cpu()` before it."""
+    """`.item()` and the `.cpu()` before it, or `float()`."""
     return {*script.within(addition.item, ast.Call)}.difference(script.within(addition.tensor, ast.Call))
 
 
