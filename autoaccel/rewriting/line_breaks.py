@@ -14,7 +14,7 @@ import re
 import sys
 import tokenize
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -54,12 +54,13 @@ def laid_out(before: Places, after: str) -> str:
         crowded = _crowded(tree) if "\t" not in after else set()
         longest = max(before.widest, _usual_width(before)) if "\t" not in after else sys.maxsize
         moved = {text.strip() for text in known}  # to the right, as it was
+        ends = {line.rstrip("),") for line in before.lines}  # of a call that goes on in the next line
         hugging = any(map(_is_hugging, before.lines))
         changed = [
             each
             for each in changed
             if each.first in crowded
-            or (_width(each.text) > longest and each.text.strip() not in moved)
+            or (_width(_without(ends, each.text)) > longest and each.text.strip() not in moved)
             or (not hugging and "\t" not in after and any(map(_is_hugging, each.text.split("\n")[1:])))
         ]
     lines = raw_lines(after)
@@ -73,6 +74,11 @@ def laid_out(before: Places, after: str) -> str:
         laid = Places(text, ast.parse(text))
         text, places = (text, laid) if ast.dump(laid.tree) == ast.dump(tree) else (after, places)
     return text if formatter else _with_comments_in_line(before, places)
+
+
+def _without(ends: Set[str], text: str) -> str:
+    """The lines of a statement but for those that are as wide as they were, up to the brackets at their end."""
+    return "\n".join(line for line in text.split("\n") if line.rstrip("),") not in ends)
 
 
 def _aligned(before: Places, after: Places, changed: Sequence[_Statement]) -> str:
