@@ -240,7 +240,7 @@ class _Transformer(cst.CSTTransformer):
         """Where the lines of a call may be broken; None where nothing is known, or breaking would look odd."""
         if not isinstance(call, ast.Call) or not (call.args or call.keywords):
             return None
-        if any(ancestor in self._replaced_nodes for ancestor in self._places.ancestors(call)):
+        if any(each in self._replaced_nodes for each in (call, *self._places.ancestors(call))):
             return None  # what stands around it changes too
         lines = self._places.lines
         _, column = self._places.start(call.args[0] if call.args else call.keywords[0])

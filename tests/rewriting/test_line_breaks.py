@@ -7,6 +7,7 @@ import textwrap
 
 import pytest
 
+from autoaccel.rewriting import engine, registry
 from autoaccel.rewriting.black_style import Formatter, tokens_of
 from autoaccel.rewriting.line_breaks import formatter_of, laid_out
 from autoaccel.rewriting.places import LineLayout, Places
@@ -329,3 +330,28 @@ def test_lines_that_backslashes_end_get_brackets_where_they_are_too_long() -> No
     header = "with open(the_first_of_the_files) as first, \\\n     open(the_second_of_the_files) as second:\n    pass\n"
     longer = header.replace("open", "the_module_of_the_files_to_be_read.open")
     assert laid_out(places(header), longer) == longer
+
+
+def test_what_goes_on_below_a_wide_line_is_no_reason_to_break_it() -> None:
+    wide = f"loader = DataLoader(dataset, {', '.join(f'option_{each}={each}' for each in range(12))})\n"
+    before = f"{wide}x = 1\n"
+    after = before.replace(")\n", ",\n                    pin_memory=True)\n", 1)
+    assert laid_out(places(before), after) == after
+    wider = before.replace("dataset, ", "dataset, another=1, ").replace(")\n", ",\n    pin_memory=True)\n", 1)
+    assert laid_out(places(before), wider).count("\n") > 10
+
+
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_a_loader_in_the_header_of_a_loop_gets_lines_of_its_own(quote: str) -> None:
+    text = f"""import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def test(xt, yt, net):
+    for image, label in DataLoader(TensorDataset(xt, yt), batch_size=64):
+        image, label = image.to({quote}cuda{quote}), label.to({quote}cuda{quote})
+        print(net(image, label))
+"""
+    rules = [each for each in registry.rules() if each.code in ("AA201", "AA202")]
+    after = engine.rewrite(text, None, rules).after
+    assert "DataLoader(TensorDataset(xt, yt), batch_size=64, pin_memory=accel.pin_memory())" in after
