@@ -49,7 +49,8 @@ def member(script: Script, owner: Value, name: str, node: ast.expr) -> Values:
 
 def of_module(module: Script, name: str) -> Values:
     """An attribute of a module: what it binds the name to, or the module of a package that has the name."""
-    bound = name in module.module_scope.definitions or name in rebound_names(module)
+    names = module.module_scope.definitions
+    bound = name in names or "__getattr__" in names or name in rebound_names(module)
     if not bound and module.project.star_import(module, name) is None:
         inner = module.project.submodule(module, name)
         if inner is not None:

@@ -47,6 +47,9 @@ def test_a_class_of_a_module(main: str, package: dict[str, str]) -> None:
         pytest.param("import models.net\nmodels.other.Net()\n", "", None, id="no such module"),
         pytest.param("import models.net\nmodels.net.Other()\n", "", None, id="no such class"),
         pytest.param("import models.net\nmodels.net = load()\nmodels.net.Net()\n", "", None, id="replaced"),
+        pytest.param(
+            "import models\nmodels.net.Net()\n", "def __getattr__(name): return load(name)\n", None, id="asked for"
+        ),
         pytest.param("import xml.dom\nxml.dom.Net()\n", "", None, id="library"),
     ],
 )
