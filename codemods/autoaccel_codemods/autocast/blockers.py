@@ -52,9 +52,10 @@ def in_file(script: Script, report_at: ast.AST) -> Iterator[Problem]:
             break
     if any("fsdp" in name.lower() for name in script.used_names):
         yield report_at, skip_reasons.SHARDED
-    if _acts(script):
-        yield report_at, skip_reasons.ENVIRONMENT
     for imported in _imported(script):
+        if _ENVIRONMENTS.match(imported):
+            yield report_at, skip_reasons.ENVIRONMENT
+            break
         if _OWN_WAYS.match(imported):
             yield report_at, skip_reasons.OWN_GRADIENTS.format(library=imported.split(".")[0])
             break
@@ -73,7 +74,7 @@ def in_relatives(script: Script, report_at: ast.AST) -> Iterator[Problem]:
     """Conversions of models, hooks of gradients and functions with gradients of their own, in a file and in those that
     share its objects."""
     yield from unseen_hooks(script, report_at)
-    if any(map(_acts, script.project.related(script))):
+    if any(_ENVIRONMENTS.match(each) for other in script.project.related(script) for each in _imported(other)):
         yield report_at, skip_reasons.ENVIRONMENT
     for other in script.project.related(script):
         for node, why in _gradient_code(other):
@@ -89,19 +90,17 @@ def in_relatives(script: Script, report_at: ast.AST) -> Iterator[Problem]:
 
 
 @once
-def _acts(script: Script) -> bool:
-    """Whether a file acts in an environment: of a library, or of its own, `state, reward, done, _ = env.step(action)`
-    of what is `reset()`."""
-    if any(map(_ENVIRONMENTS.match, _imported(script))):
-        return True
+def acts(script: Script) -> tuple[ast.Call, ...]:
+    """Where a script acts in an environment, `state, reward, done, _ = env.step(action)`, of what it resets."""
     called = (call.func for call in script.syntax_index.calls_named("reset"))
     reset = {script.source(each.value) for each in called if isinstance(each, ast.Attribute)}
+    found = []
     for call in script.syntax_index.calls_named("step") if reset else ():
         match script.parent(call), call.func:
             case ast.Assign(targets=[ast.Tuple(elts=answers)]), ast.Attribute(value=owner) if len(answers) > 2:
                 if call.args and script.source(owner) in reset:
-                    return True
-    return False
+                    found.append(call)
+    return tuple(found)
 
 
 def unseen_hooks(script: Script, report_at: ast.AST) -> Iterator[Problem]:

@@ -22,7 +22,7 @@ from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.step_effects import Effect, call_effects, effects, is_sensitive, may_run_model
 from autoaccel.pytorch.training_steps import Backward, TrainingStep, scope_of
-from autoaccel_codemods.autocast import lost_digits, skip_reasons, stored_results, unsafe_operations
+from autoaccel_codemods.autocast import blockers, lost_digits, skip_reasons, stored_results, unsafe_operations
 from autoaccel_codemods.autocast.backward_slice import MUTATORS, Slice, changed, variables
 from autoaccel_codemods.autocast.blockers import Problem, in_step
 from autoaccel_codemods.autocast.float_tensors import content
@@ -127,6 +127,8 @@ class _Planner:
         parts = [each.nodes(self.script) for each in self.found.regions]
         inside = [node for part in parts for node in part]
         self._whole_step(inside)
+        acts = (call for call in blockers.acts(self.script) if any(self.script.inside(call, each) for each in inside))
+        self.found.problems += [(call, skip_reasons.ENVIRONMENT) for call in acts]
         self.found.code = reachable_code(self.script, inside)
         report_at = self.step.backwards[0].call
         self.found.problems += unsafe_operations.in_code(self.found.code, self.script, report_at)

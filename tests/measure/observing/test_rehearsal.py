@@ -69,8 +69,10 @@ def unhooked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def rehearse(tmp_path: Path) -> Callable[..., Observation]:
+def rehearse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Observation]:
     """Begins to rehearse in this process; what is marked is in the observation, after `marks_of`."""
+
+    monkeypatch.setattr("autoaccel.runtime.amp.grad_scaler._latest", {})
 
     def begin(*names: str) -> Observation:
         observation = Observation(Request("script.py", rehearse=names), Exchange(tmp_path), 0.0)
