@@ -27,7 +27,8 @@ Left alone:
   many turns, ranks of scores, solvers of differential equations;
 - losses of the ratio between what a model gives and what it gave before, `exp(log_prob - old_log_prob)` of PPO: those
   that are kept are in float32;
-- scripts that learn from a library's environment, or whose region would go around the steps of their own: little to gain;
+- scripts that learn from a library's environment, or whose region would go around the steps of one of their own: there
+  is little to gain;
 - steps whose forward or optimizer is not in sight, and a step that is made a single time;
 - where literal numbers show that nothing can be gained: models of at most 2,000 parameters, runs of fewer steps than
   it takes to find out;
