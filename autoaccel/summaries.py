@@ -109,7 +109,7 @@ def summary(data: bytes) -> Summary:
     defined = {name for pattern in _DEFINED for name in pattern.findall(data)}
     words = _words(data)
     words.update(b":" + name for name in defined)
-    brought = {part.encode() for each in imports for part in _bound_by(each)}
+    brought = {part.encode() for each in imports for part in _bound_by(each) if part}
     words |= _assigned(data, defined | brought)
     words |= _stored(data, brought, words)
     return Summary(tuple(imports), _text(b" ".join(sorted(words))))

@@ -220,9 +220,10 @@ def _external_call(script: Script, name: str, node: ast.Call) -> Values:
 def _joined(parts: Values) -> Values:
     """Parts of one batch that are put together, `torch.cat(images)`, `torch.cat([images[0], images[1]])`: the part that
     holds them all. Nothing for other tensors."""
-    inner = union(any_item(value) if value.kind is Kind.SEQUENCE else Values({value}) for value in parts)
+    held = [any_item(value) if value.kind is Kind.SEQUENCE else Values({value}) for value in parts]
+    inner = union(held)
     alike = {(value.kind, value.node, value.how) for value in inner}
-    if len(alike) != 1:
+    if len(alike) != 1 or not all(held):
         return NOTHING
     first, *others = inner
     if first.kind is not Kind.BATCH or first.how not in (None, "view"):

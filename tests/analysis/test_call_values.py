@@ -87,6 +87,7 @@ def test_kinds(text: str, kind: Kind | None) -> None:
         pytest.param("torch.cat([batch[0], torch.zeros(1)])", {(Kind.TENSOR, ())}, id="beside another tensor"),
         pytest.param("torch.cat([batch[0].cuda(), batch[1].cuda()])", {(Kind.TENSOR, ())}, id="moved before"),
         pytest.param("torch.cat([batch[0] / 2, batch[1] / 2])", {(Kind.TENSOR, ())}, id="computed"),
+        pytest.param("torch.cat(list(given) if given else batch)", {(Kind.TENSOR, ())}, id="or what is not known"),
         pytest.param("torch.maximum(batch[0], batch[1])", {(Kind.TENSOR, ())}, id="another operation"),
     ],
 )
