@@ -14,8 +14,8 @@ Left alone:
   zeros, on which weight decay works;
 - criteria and other modules without parameters of their own, and what may be no module at all;
 - forward passes that leave the graph (`.item()`, `if x.any()`, shapes that depend on values, printing, Python's random
-  numbers) or loop over their data, or that call cached functions (`functools.lru_cache`), which compiled code would run
-  at every call;
+  numbers), make parameters or loop over their data, or that call cached functions (`functools.lru_cache`), which
+  compiled code would run at every call;
 - models under `DataParallel` for several devices that the script names (else the runtime looks how many there are),
   exported, scripted or shared models, and those that the script captures in CUDA graphs;
 - scripts that compile by themselves, or that set `cudnn.deterministic`: if an option has them do so, when they run;
