@@ -19,9 +19,9 @@ Left alone:
 - models and functions that are not in sight, or that keep what they compute;
 - names that others see: `global`, attributes, those of a notebook's cells; results that are more than values: tensors
   that are printed or kept whole;
-- scripts that read gradients, that capture CUDA graphs themselves, or that name no device, and steps beside calls of
-  `torch.distributed`; other optimizers than SGD, Adam and AdamW, learning rates that change in every step, and batches
-  that are padded to their longest sample: nothing would be captured, or no graph would last.
+- scripts that may keep gradients until the next step, that capture CUDA graphs themselves, or that name no device, and
+  steps beside calls of `torch.distributed`; other optimizers than SGD, Adam and AdamW, learning rates that change in
+  every step, and batches that are padded to their longest sample: nothing would be captured, or no graph would last.
 
 Before:
     for images, labels in loader:
@@ -57,7 +57,15 @@ from autoaccel.edits import Edit, Finding, Skipped, Tier
 from autoaccel.pytorch import cuda_graphs
 from autoaccel.pytorch.training_steps import TrainingStep, training_steps
 from autoaccel.rewriting.rule import Rule
-from autoaccel_codemods.captured_step import host_effects, lifting, prospects, region, result_uses, step_function
+from autoaccel_codemods.captured_step import (
+    gradient_reads,
+    host_effects,
+    lifting,
+    prospects,
+    region,
+    result_uses,
+    step_function,
+)
 from autoaccel_codemods.captured_step.problems import DeclinedError
 
 RULE = Rule(
@@ -82,6 +90,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 
     In this order:
         prospects     whether a graph would ever be captured, and last
+        gradient_reads  what keeps gradients, of which a graph has one set
         movable_statements  which statements may stand in a function of their own
         region        the statements of the loop's body that are the step
         called_models  the models that they run, also by functions
@@ -113,9 +122,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 def _lift(script: Script, step: TrainingStep) -> Iterator[Edit]:
     if cuda_graphs.captures(script):
         raise DeclinedError(cuda_graphs.REASON)
-    if any(each.attr == "grad" for each in script.find(ast.Attribute) if script.qualname(each) is None):
-        raise DeclinedError("the script reads gradients")
     prospects.refuse_in_vain(script, step)
+    gradient_reads.refuse(script)
     problems = []
     for first in region.starts(script, step):
         try:
