@@ -31,7 +31,7 @@ def refuse(script: Script) -> None:
         for read in file.syntax_index.mentions("grad"):
             if isinstance(read, ast.Attribute) and isinstance(read.ctx, ast.Load) and file.qualname(read) is None:
                 if _is_kept(file, read):
-                    where = "" if file is script else f" of {file.path.name}"
+                    where = "" if file is script or file.path is None else f" of {file.path.name}"
                     raise DeclinedError(f"line {read.lineno}{where} keeps `{file.source(read)}`, or hands it on")
 
 
@@ -106,7 +106,8 @@ def _only_computes(script: Script, call: ast.Call) -> bool:
 
 
 def _is_outward(script: Script, name: str) -> bool:
-    return any(name in each.names for kind in (ast.Global, ast.Nonlocal) for each in script.find(kind))
+    statements: list[ast.Global | ast.Nonlocal] = [*script.find(ast.Global), *script.find(ast.Nonlocal)]
+    return any(name in each.names for each in statements)
 
 
 def _is_read_at_once(script: Script, made: ast.Assign, bound: ast.Name) -> bool:
