@@ -198,10 +198,8 @@ def _given_method(search: Search, low: Low, call: ast.Call, function: ast.Attrib
         return
     tensor = script.kind(receiver) in (Kind.TENSOR, Kind.BATCH, Kind.PARAMETER)
     if name in WRITING:
-        if auto:
-            search.problem(low, skip_reasons.ONE_PRECISION_BUFFER.format(name=name))
-        else:
-            search.deferred.append((low, receiver, skip_reasons.ONE_PRECISION_BUFFER.format(name=name)))
+        reason = skip_reasons.ONE_PRECISION_BUFFER.format(name=name)
+        search.deferred.append((low._replace(auto=auto), receiver, reason))
     elif name in PRODUCTS and not auto:
         search.sink(low, skip_reasons.PRODUCT_OUTSIDE)
     elif name in SAME_DTYPE_NON_PRODUCTS and not auto:
@@ -213,7 +211,7 @@ def _given_method(search: Search, low: Low, call: ast.Call, function: ast.Attrib
     elif auto and not isinstance(script.parent(call), ast.Expr):
         search.pass_on(low, call)
     else:
-        search.deferred.append((low, receiver, skip_reasons.NOT_SEEN))
+        search.deferred.append((low._replace(auto=False), receiver, skip_reasons.NOT_SEEN))
 
 
 def _enter(search: Search, low: Low, call: ast.Call, other: Script, function: ast.FunctionDef) -> None:

@@ -160,6 +160,8 @@ class Search:
         for low, beside, reason in self.deferred:
             if beside not in self.nodes:
                 self.sink(low, reason)
+            elif low.auto:  # in a region, one of the two may be what autocast computes in float32
+                self.problem(low, reason)
         for low, kept in self.running:
             if any(
                 each in self.nodes or low.script.values(each).kinds & _NOTHING_YET for each in _begun(low.script, kept)

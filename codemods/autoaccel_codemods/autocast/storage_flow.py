@@ -186,11 +186,7 @@ def put(search: Search, low: Low, container: ast.expr, index: ast.expr) -> None:
         search.sink(low, skip_reasons.HANDED_TO_NUMPY)
         return
     if kind not in CONTAINERS and written_by_index(script, index) and not is_container(script, container):
-        if low.auto:
-            search.problem(low, skip_reasons.WRITTEN_BY_INDEX)
-        else:
-            reason = skip_reasons.WRITTEN_BY_INDEX
-            search.deferred.append((low, container, reason))
+        search.deferred.append((low, container, skip_reasons.WRITTEN_BY_INDEX))
     elif kind not in (Kind.TENSOR, Kind.BATCH, Kind.PARAMETER):
         step = constant_key(index)
         part: ValuePart = ("at", step) if isinstance(step, str) else None
