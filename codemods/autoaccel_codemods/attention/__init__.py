@@ -15,6 +15,7 @@ Left alone:
   gives NaN, and zeros by torch's kernel;
 - masks that are added to the scores, masks in place, scores or weights that are converted or clipped;
 - scales that are not surely numbers, operands that may be vectors, keys that are transposed out of sight;
+- what stands in for torch's kernel, or another one, that another branch calls: `if self.flash:`;
 - programs with hooks on modules, gradients that are differentiated again, exported or scripted models.
 
 Before:
@@ -35,7 +36,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import split_lines
+from autoaccel.dataflow.syntax_index import last_name, split_lines
 from autoaccel.edits import (
     Code,
     Edit,
@@ -71,6 +72,10 @@ RULE = Rule(
     order=64,
 )
 _FUNCTION = "torch.nn.functional.scaled_dot_product_attention"
+_FUSED = frozenset(
+    """scaled_dot_product_attention memory_efficient_attention flash_attn_func flash_attn_qkvpacked_func
+    flash_attn_varlen_func flex_attention""".split()
+)
 _KEPT = "# not read any more, kept for checkpoints"
 _CHANGED = re.compile(
     r"create_graph|torch\.func\b|functorch|autograd\.functional|forward_ad|torch\.jit|torch\.onnx|torch\.fx"
@@ -103,6 +108,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 
 def _problem(script: Script, attention: Attention) -> str | None:
     """Why torch's kernel may do something else, or not be allowed to."""
+    if (kernel := _fused_beside(script, attention.statement)) is not None:
+        return f"it stands in for `{kernel}`, which another branch calls"
     is_infinite = attention.fill is None or _INFINITE.fullmatch(script.source(attention.fill)) is not None
     if not is_infinite and not is_lower_triangle(script, attention.mask):
         return "a row that is masked as a whole gives the mean of all values, by a finite number"
@@ -115,6 +122,18 @@ def _problem(script: Script, attention: Attention) -> str | None:
         return f"`{mention}`: torch's kernel has no second derivative, and exported models keep their operations"
     if any(True for _ in implicit_calls.hooks(script)):
         return "a hook may see the modules that it is made of"
+    return None
+
+
+def _fused_beside(script: Script, statement: ast.stmt) -> str | None:
+    """The kernel that another branch calls, of an `if` or `try` around a statement: `if self.flash:`."""
+    for around in script.ancestors(statement):
+        if isinstance(around, ast.FunctionDef):
+            return None
+        if isinstance(around, ast.If | ast.Try):
+            for call in script.within(around, ast.Call):
+                if (name := last_name(call.func)) in _FUSED:
+                    return name
     return None
 
 
