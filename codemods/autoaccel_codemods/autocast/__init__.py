@@ -20,8 +20,8 @@ Left alone:
   threads share, which do not take over the precision of a region (those under `nn.DataParallel` are left in float32
   when the script runs on several devices, unless it names several itself);
 - code that low precision breaks: operations that have no kernels for it on the CPU or on CUDA, such as linear algebra,
-  products in place, writing by index into results, custom autograd functions, averages kept by hand, angles by `acos`, numbers that
-  bfloat16 cannot hold, `masked_fill(mask, torch.finfo(torch.float32).min)`;
+  products in place, writing by index into results, custom autograd functions, averages kept by hand, angles by `acos`,
+  numbers that bfloat16 cannot hold, `masked_fill(mask, torch.finfo(torch.float32).min)`;
 - differences of rounded numbers, of which little is left: `log(1 - p)`, `1 / (1 - p)`, `sqrt(1 - x²)`, distances as
   `a² + b² - 2ab`, variances as `E[x²] - E[x]²`, finite differences of results, results beside a large number, `sin` of
   many turns, ranks of scores, solvers of differential equations;

@@ -34,6 +34,7 @@ _SILENT = CONTAINERS | frozenset(
     round slice divmod pow callable ValueError TypeError RuntimeError NotImplementedError AssertionError AttributeError
     KeyError IndexError""".split()
 )
+_OF_MAPPINGS = frozenset("items keys values get".split())
 _OF_RUNTIME = ("autocast", "grad_scaler")
 _SILENT_MODULES = ("torch.", "math.", "typing.", "einops.", "functools.", "itertools.", "collections.")
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
@@ -161,6 +162,8 @@ def _call(script: Script, call: ast.Call, *, own: Sequence[ast.stmt]) -> str | N
                 return said
             if name in CONTAINER_CHANGES and _is_local(script, owner, own):
                 return None
+            if name in _OF_MAPPINGS and script.kind(owner) in (Kind.MAPPING, Kind.MODULE) and not script.callees(call):
+                return None
             if name in DRAWING_IN_PLACE and script.kind(owner) is Kind.TENSOR:
                 return f"draws random numbers{' on the host' if _is_made_on_host(script, owner) else ''} by `.{name}()`"
             if name.endswith("_") and name[:-1] in METHODS | _WRITING and _is_own_tensor(script, owner, own):
@@ -228,6 +231,8 @@ def _method(script: Script, call: ast.Call, owner: ast.expr, name: str, *, own: 
         return f"reads values on the host by `.{name}()`"
     if name in _MOVES and not _is_cast(script, call, name):
         return "moves data between the host and the device"
+    if name == "sort" and not isinstance(script.parent(call), ast.Expr):
+        return None  # a tensor's: that of a list gives nothing
     if name in CONTAINER_CHANGES and not script.callees(call) and script.kind(owner) is not Kind.SCALER:
         return None if _is_local(script, owner, own) else f"changes `{script.source(owner)}`"
     return None

@@ -15,6 +15,7 @@ from autoaccel.dataflow.syntax_index import breadth_first, comment_above, positi
 from autoaccel.library_models.tensor_operations import INFORMATION, METHODS
 from autoaccel.pytorch.introspection import annotations_read, name_looked_up
 from autoaccel.pytorch.reachable_code import reachable_code
+from autoaccel_codemods.captured_step.movable_statements import is_of_comprehension
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.captured_step.region import StepRegion, receiver
 from autoaccel_codemods.captured_step.shape_numbers import follows_from_shapes
@@ -44,7 +45,11 @@ class Lifted:
 def plan(script: Script, region: StepRegion) -> Lifted:
     """Raises `DeclinedError`."""
     parts = [part for each in region.statements for part in breadth_first(each)]
-    names = [part for part in parts if isinstance(part, ast.Name)]
+    all_names = [part for part in parts if isinstance(part, ast.Name)]
+    names = [each for each in all_names if not is_of_comprehension(script, each)]
+    own = {each.id for each in all_names if each not in names}
+    if both := own & {each.id for each in names}:
+        raise DeclinedError(f"`{min(both)}` is a name of a comprehension, and another one")
     named_class = any(each.id in ("super", "__class__") for each in names)
     if named_class and isinstance(script.parent(region.scope), ast.ClassDef):
         raise DeclinedError("`super` does not mean the same in a function of its own")

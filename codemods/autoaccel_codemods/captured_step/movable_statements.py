@@ -10,10 +10,11 @@ from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.pytorch import host_reads
 
 _PLAIN = ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr
-_OWN_SCOPES = ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+_SHORT = 40  # characters of source in a reason
+_READ_AT_ONCE = frozenset("sum min max any all list tuple set dict sorted".split())
 _CLIPPING = frozenset({"torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"})
 _NAMES = ast.Name | ast.Tuple | ast.expr_context
-_UNMOVABLE = ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.Starred
+_UNMOVABLE = ast.Lambda | ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.Starred
 
 
 def is_movable(statement: ast.stmt, phase: ast.expr | None = None) -> bool:
@@ -31,10 +32,25 @@ def is_movable(statement: ast.stmt, phase: ast.expr | None = None) -> bool:
     if not isinstance(statement, _PLAIN) or (isinstance(statement, ast.AnnAssign) and statement.value is None):
         return False
     parts = list(breadth_first(statement))
-    if any(isinstance(part, _OWN_SCOPES | _UNMOVABLE) for part in parts):
+    if any(isinstance(part, _UNMOVABLE) for part in parts):
+        return False
+    if any(isinstance(part, ast.GeneratorExp) for part in parts) and not _reads_generators_at_once(parts):
         return False
     stored = (part for part in parts if isinstance(getattr(part, "ctx", None), ast.Store | ast.Del))
     return all(isinstance(part, ast.Name | ast.Tuple) for part in stored)
+
+
+def _reads_generators_at_once(parts: list[ast.AST]) -> bool:
+    """Whether what the generators among some nodes give is added up or listed on the spot."""
+    calls = [part for part in parts if isinstance(part, ast.Call) and part.args]
+    read = {each.args[0] for each in calls if isinstance(each.func, ast.Name) and each.func.id in _READ_AT_ONCE}
+    return all(part in read for part in parts if isinstance(part, ast.GeneratorExp))
+
+
+def is_of_comprehension(script: Script, name: ast.Name) -> bool:
+    """Whether a name is one that a comprehension binds for itself: `k` of `sum(losses[k] for k in losses)`."""
+    found = script.definitions(name)
+    return bool(found) and all(isinstance(each.node, ast.comprehension) for each in found)
 
 
 def clips_always_or_never(script: Script, statement: ast.stmt) -> bool:
@@ -99,4 +115,23 @@ def unmovable(script: Script, statement: ast.stmt) -> str:
         return f"line {bound.lineno} writes into `{script.source(bound)}`, where a step binds names alone"
     if bound is not None:
         return f"line {bound.lineno} binds `{script.source(bound)}`, which other code may see"
-    return f"line {statement.lineno} decides or binds what a function cannot"
+    return f"line {statement.lineno} {_what_it_is(script, statement)}"
+
+
+def _what_it_is(script: Script, statement: ast.stmt) -> str:
+    match statement:
+        case ast.If(test=test):
+            by = f" by `{text}`" if len(text := script.source(test)) <= _SHORT and "\n" not in text else ""
+            return f"decides{by} what to do, where a step does the same every time"
+        case ast.With() | ast.AsyncWith():
+            return "binds what a context gives"
+        case ast.Try() | ast.TryStar():
+            return "handles errors"
+        case ast.Assert():
+            return "checks something on the host"
+    parts = list(breadth_first(statement))
+    if any(isinstance(each, ast.Lambda | ast.FunctionDef) for each in parts):
+        return "makes a function"
+    if any(isinstance(each, ast.GeneratorExp) for each in parts):
+        return "makes a generator that may be read later"
+    return "decides or binds what a function cannot"
