@@ -187,15 +187,21 @@ def _fails_without(script: Script, step: TrainingStep, method: ast.FunctionDef) 
     if method.name != "__init__" or method in step.scopes:
         return False
     read = [each.optimizer for each in step.optimizer_steps if each.optimizer is not None]
-    needing = {scope for scope in step.scopes if any(is_read(script, scope, each) for each in read)}
-    for scope in step.scopes:
-        if scope not in needing:
-            callers = script.callers(scope) if isinstance(scope, ast.FunctionDef) else None
-            if callers is None or callers.missing is not None or not callers:
-                return False
-            if any(file is not script or file.function(call) not in needing for file, call in callers):
-                return False
-    return True
+    needing: set[ast.AST] = {scope for scope in step.scopes if any(is_read(script, scope, each) for each in read)}
+    return all(_is_run_by(script, needing, scope, frozenset()) for scope in step.scopes)
+
+
+def _is_run_by(script: Script, needing: set[ast.AST], scope: ast.AST | None, inner: frozenset[ast.AST]) -> bool:
+    """Whether a function is one of some, or only such functions of the file call it, over any number of calls."""
+    if scope in needing:
+        return True
+    if not isinstance(scope, ast.FunctionDef) or scope in inner:
+        return False
+    callers = script.callers(scope)
+    if callers.missing is not None or not callers:
+        return False
+    around = inner | {scope}
+    return all(file is script and _is_run_by(script, needing, file.function(call), around) for file, call in callers)
 
 
 def _attributes(targets: Sequence[ast.expr]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import UnionType
 
+from autoaccel.analysis.classes import external_lineage
 from autoaccel.analysis.name_lookups import is_own_method
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
@@ -174,9 +175,24 @@ def _call(script: Script, call: ast.Call, *, own: Sequence[ast.stmt]) -> str | N
     seen = Kind.UNKNOWN not in values.kinds and not any(map(_is_told_by_its_use, values))
     if any(value.name == _CTC for value in values):
         return f"calls `{text}`, {_WAITS}"
+    if _is_forward_of_layer(script, call):
+        return None
     if seen and (script.callees(call) or values.kinds <= _KINDS):
         return None
     return f"calls `{text}`, and what that does is not in sight"
+
+
+def _is_forward_of_layer(script: Script, call: ast.Call) -> bool:
+    """`super().forward(x)` in a class that derives from a layer of torch's: `class LayerNorm2d(nn.LayerNorm)`."""
+    match call.func:
+        case ast.Attribute(value=ast.Call(func=ast.Name(id="super"), args=[]), attr="forward"):
+            cls = script.enclosing_class(call)
+            if cls is None or script.callees(call):
+                return False
+            bases = list(external_lineage(script.class_ref(cls)))
+            return bool(bases) and all(each.startswith("torch.nn.") and each != _CTC for each in bases)
+        case _:
+            return False
 
 
 def _waits(script: Script, call: ast.Call) -> bool:
