@@ -6,6 +6,7 @@ From the outside in:
     call_values          what calls result in
     container_stores     what is put into lists and dicts after they were made
     container_uses       where lists and dicts go
+    contained_modules    which modules may be elements of a container, that runs them
     iteration_wrappers   functions and classes that hand on what they iterate
     computed_members     members that are looked up by names which the program computes
     attribute_values     what attributes may be

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from autoaccel.analysis import decorators, name_lookups
 from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.classes import derived_classes, methods
+from autoaccel.analysis.contained_modules import calls_element, may_be_contained
 from autoaccel.analysis.passed_functions import calls_of_passed
 from autoaccel.analysis.started_functions import handed_over, starts, starts_process
 from autoaccel.dataflow.abstract_values import Kind
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel.dataflow.abstract_values import ClassRef, Value, Values
 
-_OF_TRAINING = frozenset("zero_grad parameters named_parameters state_dict load_state_dict add_param_group".split())
+_OF_LIBRARIES = frozenset(
+    """zero_grad parameters named_parameters state_dict load_state_dict add_param_group add_argument add_argument_group
+    add_mutually_exclusive_group add_subparsers add_parser parse_args parse_known_args""".split()
+)
+"""Methods of optimizers, modules and parsers of arguments, under which no library keeps a model."""
 _PLAIN = frozenset({Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE})
 _TELLING = frozenset("isinstance issubclass super type print id hash repr str".split())
 
@@ -108,12 +113,17 @@ def _callers_among(
     if isinstance(cls, ast.ClassDef) and (wrapper := decorators.wrapping_methods(script.class_ref(cls))) is not None:
         missing = missing or f"`{wrapper}` may put something else in its place, which calls it"
     instance = isinstance(cls, ast.ClassDef) and wanted[0] in ("forward", "__call__")
+    element: str | None = None
     for other, call in calls:
         enters = _enters(other, call, function, cls)
         if enters:
             found.append((other, call))
         elif enters is None and not (instance and _is_method_of_library(other, call, files)):
             missing = missing or f"`{other.source(call.func)}` in {_line(other, call)} may be a call of it"
+        elif instance and element is None and calls_element(other, call):
+            element = f"`{other.source(call.func)}` in {_line(other, call)} may be a call of it"
+    if missing is None and element is not None and isinstance(cls, ast.ClassDef):
+        missing = element if may_be_contained(script.class_ref(cls)) else None
     for other in files:
         for mention in _handed_on(script, function, other, wanted):
             passed = calls_of_passed(other, mention)
@@ -250,7 +260,7 @@ def _is_method_of_library(script: Script, call: ast.Call, files: Iterable[Script
     such a name: a tensor's method, `x.size(0)`, or one of what a library has made, `plt.figure().add_subplot()`."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     in_place = name.endswith("_") and not name.startswith("_")
-    if not name or not (name in METHODS or name in _OF_TRAINING or in_place or _is_foreign(script, call.func)):
+    if not name or not (name in METHODS or name in _OF_LIBRARIES or in_place or _is_foreign(script, call.func)):
         return False
     return not any(name in _member_names(each) or _puts_object(each, name) for each in files)
 

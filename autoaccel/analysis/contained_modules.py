@@ -1,0 +1,81 @@
+"""Whether objects of a class may be elements of a container, `nn.ModuleList([Block(), Block()])`, whose calls do not
+say what they call."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Final
+
+from autoaccel.analysis.classes import derived_classes
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.query import fixpoint
+from autoaccel.dataflow.syntax_index import last_name
+from autoaccel.library_models.tensor_operations import STORING
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.abstract_values import ClassRef
+
+_CONTAINERS: Final = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"})
+_KEEPING: Final = STORING | {"add_module", "register_module", "setattr", "partial", "map"}
+
+
+def calls_element(script: Script, call: ast.Call) -> bool:
+    """Whether a call runs an element of a container, or a container that runs its elements: `self.layers[0](x)`."""
+    return any(
+        value.kind is Kind.MODULE and value.cls is None and (value.name is None or value.name in _CONTAINERS)
+        for value in script.inference.possible(call.func)
+    )
+
+
+@fixpoint(False, True)
+def may_be_contained(ref: ClassRef) -> bool:
+    """Whether an object of a class, or of one that derives from it, is kept otherwise than by a name or an attribute of
+    its own: `self.head = Head()`. The class may be handed on, and made by whoever gets it."""
+    script, name = ref.script, ref.node.name
+    files = script.project.files_naming(script, name, attribute=False)
+    deriving = derived_classes(ref)
+    if files.missing is not None or deriving.missing is not None:
+        return True
+    for other in files:
+        for mention in other.syntax_index.mentions(name, *other.import_aliases((name,))):
+            around = other.parent(mention)
+            if isinstance(around, ast.ClassDef) or not isinstance(mention.ctx, ast.Load):
+                continue
+            if isinstance(around, ast.Call) and last_name(around.func) in ("super", "isinstance", "issubclass"):
+                continue
+            if isinstance(around, ast.Attribute) and around.attr == "__init__":
+                continue
+            call = other.call_of(mention)
+            if call is None or not _is_alone(other, call):
+                return True
+    return any(may_be_contained(each) for each in deriving)
+
+
+@fixpoint(True, False)
+def _is_alone(script: Script, made: ast.expr) -> bool:
+    """Whether an object goes into no container where an expression gives it."""
+    parent = script.parent(made)
+    match parent:
+        case ast.Attribute():
+            around = script.parent(parent)
+            chained = isinstance(around, ast.Call) and around.func is parent  # `Net().to(device)`
+            return not chained or _is_alone(script, around)  # type: ignore[arg-type]
+        case ast.Call(func=function) if function is made:
+            return True
+        case ast.Call(func=function):
+            return script.qualname(function) not in _CONTAINERS and last_name(function) not in _KEEPING
+        case ast.Expr() | ast.Compare() | ast.FormattedValue():
+            return True
+        case ast.Assign(targets=[ast.Attribute()]) | ast.AnnAssign(target=ast.Attribute()):
+            return True
+        case ast.Assign(targets=[ast.Name() as name]) | ast.AnnAssign(target=ast.Name() as name):
+            return all(_is_alone(script, use) for each in script.definitions(name) for use in script.uses(each))
+        case ast.Return():
+            outer = script.function(parent)
+            callers = script.callers(outer) if outer is not None else None
+            if callers is None or callers.missing is not None:
+                return False
+            return all(_is_alone(other, call) for other, call in callers)
+        case _:
+            return False
