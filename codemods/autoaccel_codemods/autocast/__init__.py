@@ -30,6 +30,7 @@ Left alone:
 - scripts that learn from a library's environment, or whose region would go around the steps of one of their own: there
   is little to gain;
 - steps whose forward or optimizer is not in sight, and a step that is made a single time;
+- steps without products or convolutions, of which nothing is faster in low precision: sums of embeddings;
 - where literal numbers show that nothing can be gained: models of at most 2,000 parameters, runs of fewer steps than
   it takes to find out;
 - what a framework trains (Lightning, Transformers, Accelerate, fastai, Ignite, Composer, DeepSpeed, Keras): `lint -v`
@@ -169,6 +170,8 @@ def _planned(script: Script, step: TrainingStep, *, narrow: bool) -> tuple[Regio
     statements = placed.statements(script)
     flow = low_precision_flow.find(script, statements, hoists, placed.float32_casts, report_at, placed.lifted)
     placed.float32_casts += flow.float32_casts
+    if not flow.computes:
+        return placed, scaled, (report_at, skip_reasons.NO_PRODUCTS)
     return placed, scaled, next(iter(flow.problems), None)
 
 

@@ -68,6 +68,7 @@ class LowPrecisionFlow:
 
     float32_casts: list[ast.expr] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    computes: bool = True  # whether autocast may compute anything of it in low precision
 
 
 def find(
@@ -91,7 +92,7 @@ def find(
         search.more_casts.update(dict.fromkeys(each for each in lifted if each in search.nodes and each not in casts))
         if not search.more_casts:
             found = sorted(search.problems, key=lambda each: (each[0].lineno, each[0].col_offset))  # type: ignore[attr-defined]
-            return LowPrecisionFlow(list(casts)[given:], found)
+            return LowPrecisionFlow(list(casts)[given:], found, search.computes)
         casts.update(search.more_casts)
 
 
@@ -119,6 +120,7 @@ class Search:
         self.loops = {loops[0] for each in inside if (loops := script.loops(each))}
         self.known: dict[Low, None] = {}
         self.nodes: set[ast.expr] = set()
+        self.computes = False  # whether anything is low by itself
         self.sources: set[ast.expr] = set()  # low by themselves, whatever they are made of
         self.causes: dict[tuple[ast.expr, ValuePart], dict[Low, None]] = {}
         self.pending: list[Low] = []
@@ -229,6 +231,7 @@ class Search:
         self, script: Script, node: ast.expr, part: ValuePart, cause: Low | None, *, auto: bool, free: bool
     ) -> None:
         """Note that an expression may be low, made of its cause, and that it is to be followed."""
+        self.computes |= cause is None
         if node in self.casts:
             return
         low = Low(script, node, part, auto, free)

@@ -136,5 +136,6 @@ RETURNED: Final = "it is returned to code that is not seen"
 
 # -- What the runtime would leave in float32 (`literal_gain`)
 
+NO_PRODUCTS: Final = "it has no products or convolutions, which alone are faster in low precision"
 FEW_STEPS: Final = "it makes {steps} steps, too few to find out whether low precision pays"
 SMALL_MODEL: Final = "what it runs has {count} parameters, too few for low precision to pay"
