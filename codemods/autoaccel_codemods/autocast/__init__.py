@@ -71,6 +71,7 @@ from autoaccel_codemods.autocast import (
     lost_digits,
     low_precision_flow,
     regions,
+    skip_reasons,
     step_problems,
     unsafe_operations,
 )

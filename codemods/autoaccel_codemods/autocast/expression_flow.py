@@ -185,6 +185,9 @@ def _attribute(search: Search, low: Low, parent: ast.Attribute) -> None:
     if name in ("to", "type") and (types := _types(script, call)):
         if not any("half" in each or "float16" in each for each in types):
             return
+    if low.auto and _goes_to_host(call, name) and not _becomes_an_array(script, call):
+        search.sink(low, skip_reasons.TO_HOST)
+        return
     if name in PRODUCTS and not low.auto:
         search.sink(low, skip_reasons.PRODUCT_OUTSIDE)
     if name in STORING or (name.endswith("_") and isinstance(script.parent(call), ast.Expr)):
@@ -264,6 +267,24 @@ def _types(script: Script, call: ast.Call) -> list[str]:
     """The types that `x.to(…)` and `x.type(…)` name."""
     arguments = given_values(call)
     return [ast.unparse(each).lower() for each in arguments if script.kind(each) is Kind.DTYPE]
+
+
+def _goes_to_host(call: ast.Call, name: str) -> bool:
+    """`x.cpu()`, `x.to("cpu")`: autocast of another device does nothing for what is computed there."""
+    if name == "cpu":
+        return True
+    given = [each.args[0] if isinstance(each, ast.Call) and each.args else each for each in given_values(call)]
+    return name == "to" and any(getattr(each, "value", None) == "cpu" for each in given)
+
+
+def _becomes_an_array(script: Script, copied: ast.AST) -> bool:
+    """Whether what is copied to the host is made an array or numbers of at once: `x.cpu().detach().numpy()`."""
+    while isinstance(attribute := script.parent(copied), ast.Attribute):
+        if attribute.attr in ("numpy", "item", "tolist"):
+            return True
+        around = script.parent(attribute)
+        copied = around if isinstance(around, ast.Call) and around.func is attribute else attribute
+    return False
 
 
 def _root(node: ast.expr) -> str | None:

@@ -118,6 +118,7 @@ REMADE_OPTIMIZERS: Final = "its optimizers are made anew on the way"
 # -- Where low precision would get to (`low_precision_flow`, `call_flow`, `expression_flow`, `storage_flow`)
 
 PRODUCT_OUTSIDE: Final = "a matrix product outside of the region needs one precision for both sides"
+TO_HOST: Final = "the region computes on the CPU with it, where autocast of another device does nothing"
 NUMPY_COMPUTES: Final = "NumPy, which has no bfloat16, computes with it"
 HANDED_TO_NUMPY: Final = "it hands values to NumPy, which has no bfloat16"
 TYPE_SHOWN: Final = "its type is printed"
