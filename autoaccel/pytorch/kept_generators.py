@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from autoaccel.analysis.callables import called_name
+from autoaccel.analysis.classes import derived_classes, external_lineage
 from autoaccel.analysis.script import Script
+from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import once
@@ -15,6 +18,11 @@ from autoaccel.pytorch.kept_state import may_carry_graph, stored_values
 from autoaccel.pytorch.samplers import only_draws_indices
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_ITERATING = (
+    *(f"builtins.{name}" for name in ("iter", "enumerate", "zip", "map", "filter", "reversed")),
+    *("itertools.", "more_itertools.", "torch.utils.data.", "tqdm", "rich.", "autoaccel"),
+)
+"""Functions, by how their names begin, whose result goes on with what it is given: loaders with their samplers."""
 _READ_AT_ONCE = frozenset("list tuple set frozenset dict sorted sum any all min max next".split())
 _READ_BY_A_LOOP = frozenset("enumerate zip map filter iter tqdm islice chain".split())
 
@@ -28,9 +36,56 @@ def goes_on_with_graph(script: Script, home: ast.AST | None) -> bool:
         sites = script.callers(function)
         kept = [(other, call) for other, call in sites if _is_kept(other, call, home)]
         given = any(may_carry_graph(other, each, set()) for other, call in kept for each in given_values(call))
-        if (kept or sites.missing is not None) and (given or _keeps_graph(script, function, set())):
+        asked = kept or (sites.missing is not None and not _is_read_by_loops_alone(script, function, home))
+        if asked and (given or _keeps_graph(script, function, set())):
             return True
     return any(_is_kept(script, call, home) for call in script.calls("itertools.accumulate"))
+
+
+def _is_read_by_loops_alone(script: Script, function: _Function, home: ast.AST | None) -> bool:
+    """Whether Python alone calls a generator, `__iter__` of a class, and only for loops that go over its objects: none
+    is handed to a library, and nowhere an iterator of what may be one is kept."""
+    cls = script.parent(function)
+    if not isinstance(cls, ast.ClassDef) or getattr(function, "name", "") != "__iter__":
+        return False
+    ref = script.class_ref(cls)
+    if script.project.files_naming(script, "__iter__", attribute=True).missing is not None:
+        return False
+    if any(each != "builtins.object" for each in external_lineage(ref)) or derived_classes(ref).missing is not None:
+        return False
+    classes = {cls, *(each.node for each in derived_classes(ref))}
+    for other in script.project.related(script):
+        if any(_may_be(other, each.value, classes) for each in other.find(ast.YieldFrom)):
+            return False
+        if any(_may_be(other, loop.iter, classes) for loop in _loops_of_generators(other)):
+            return False
+        for call in other.find(ast.Call):
+            name = called_name(other, call.func)
+            if name is None or not name.startswith(_ITERATING) or not _is_kept(other, call, home):
+                continue
+            if any(_may_be(other, each, classes) for each in given_values(call)):
+                return False
+    return True
+
+
+def _loops_of_generators(script: Script) -> Iterator[ast.For | ast.comprehension]:
+    """The loops of functions that wait between two values themselves."""
+    generators = set(_generators(script))
+    for loop in (*script.find(ast.For), *script.find(ast.comprehension)):
+        if script.function(loop) in generators:
+            yield loop
+    for made in script.find(ast.GeneratorExp):
+        yield from made.generators
+
+
+def _may_be(script: Script, expression: ast.expr, classes: set[ast.ClassDef]) -> bool:
+    """Whether a value may be an object of one of some classes."""
+    values = script.values(expression)
+    if not values:
+        return True
+    return any(
+        value.kind is Kind.UNKNOWN or (value.cls is not None and value.cls.node in classes) for value in values
+    )
 
 
 @once
@@ -51,7 +106,7 @@ def _is_kept(script: Script, call: ast.expr, home: ast.AST | None) -> bool:
             return name not in _READ_AT_ONCE and (name not in _READ_BY_A_LOOP or _is_kept(script, parent, home))
         case ast.Assign(targets=[ast.Name() as name]):
             scope = script.function(parent)
-            if scope is None or scope is home:
+            if scope is None or scope is home or any(name.id in each.names for each in script.find(ast.Global)):
                 return True
             uses = [use for each in script.definitions(name) for use in script.uses(each)]
             return not all(script.function(use) is scope and _is_asked(script, use) for use in uses)

@@ -102,3 +102,47 @@ def test_generators(lines: str, goes_on: bool) -> None:
     script = load(HEAD + lines + "\n")
     home = next((each for each in script.find(ast.FunctionDef) if each.name == "home"), None)
     assert goes_on_with_graph(script, home) is goes_on
+
+
+ITERATED = """\
+import itertools
+import torch
+from torch import nn
+
+model = nn.Linear(4, 4)
+
+class Chunks{base}:
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __iter__(self):
+        rows = list(self.rows)
+        for i in range(0, len(rows), 8):
+            yield torch.stack(rows[i : i + 8])
+
+chunks = Chunks(torch.randn(64, 4))
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "lines", "goes_on"),
+    [
+        ("", "for chunk in chunks: print(model(chunk))", False),
+        ("", "for i, chunk in enumerate(chunks): print(model(chunk))", False),
+        ("(object)", "def f(data):\n    for chunk in data: print(chunk)\nf(chunks)", False),
+        ("", "first = list(chunks)", False),
+        ("", "stream = iter(chunks)", True),
+        ("", "def f(data):\n    global stream\n    stream = iter(data)\nf(chunks)", True),
+        ("", "stream = itertools.cycle(chunks)", True),
+        ("", "def f(data):\n    for chunk in data: yield chunk\nstream = f(chunks)", True),
+        ("", "def f(data):\n    yield from data\nstream = f(chunks)", True),
+        ("", "stream = (model(chunk) for chunk in chunks)", True),
+        ("", "loader = torch.utils.data.DataLoader(chunks)", True),
+        ("(torch.utils.data.IterableDataset)", "for chunk in chunks: print(chunk)", True),
+        ("", "class Twice(Chunks):\n    pass\nstream = iter(Twice([]))", True),
+    ],
+)
+def test_iterators_of_objects(base: str, lines: str, goes_on: bool) -> None:
+    script = load(ITERATED.format(base=base) + lines + "\n")
+    assert goes_on_with_graph(script, None) is goes_on
