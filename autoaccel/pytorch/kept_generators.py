@@ -71,9 +71,8 @@ def _is_read_by_loops_alone(script: Script, function: _Function, home: ast.AST |
 def _loops_of_generators(script: Script) -> Iterator[ast.For | ast.comprehension]:
     """The loops of functions that wait between two values themselves."""
     generators = set(_generators(script))
-    for loop in (*script.find(ast.For), *script.find(ast.comprehension)):
-        if script.function(loop) in generators:
-            yield loop
+    yield from (loop for loop in script.find(ast.For) if script.function(loop) in generators)
+    yield from (loop for loop in script.find(ast.comprehension) if script.function(loop) in generators)
     for made in script.find(ast.GeneratorExp):
         yield from made.generators
 
@@ -83,9 +82,7 @@ def _may_be(script: Script, expression: ast.expr, classes: set[ast.ClassDef]) ->
     values = script.values(expression)
     if not values:
         return True
-    return any(
-        value.kind is Kind.UNKNOWN or (value.cls is not None and value.cls.node in classes) for value in values
-    )
+    return any(value.kind is Kind.UNKNOWN or (value.cls is not None and value.cls.node in classes) for value in values)
 
 
 @once
