@@ -48,6 +48,8 @@ After:
 from __future__ import annotations
 
 import ast
+import dataclasses
+import itertools
 from collections.abc import Iterator
 from typing import Final
 
@@ -106,7 +108,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         result_uses   whether what comes out is used for its value alone
         problems      the exception by which each of them declines
     """
-    for step in training_steps(script):
+    for step in itertools.chain.from_iterable(map(_by_function, training_steps(script))):
         if not step.backwards or _is_lifted(script, step):
             continue
         report_at = step.backwards[0].call
@@ -117,6 +119,21 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             continue
         message = "the host launches the step's kernels one by one"
         yield RULE.finding(report_at, message, *script.import_runtime, *edits)
+
+
+def _by_function(step: TrainingStep) -> list[TrainingStep]:
+    """Steps of the same optimizers in several functions, of which each makes a whole one: `learn` of a class, and of
+    one that derives from it; training as it is, and against an adversary."""
+    parts = [
+        dataclasses.replace(
+            step,
+            backwards=tuple(each for each in step.backwards if each.scope is scope),
+            optimizer_steps=tuple(each for each in step.optimizer_steps if each.scope is scope),
+            scopes=(scope,),
+        )
+        for scope in step.scopes
+    ]
+    return parts if all(each.backwards and each.optimizer_steps for each in parts) else [step]
 
 
 def _lift(script: Script, step: TrainingStep) -> Iterator[Edit]:
