@@ -11,7 +11,8 @@ inputs that it draws in between, `noise = np.random.normal(…)`, are drawn befo
 
 Left alone:
 - steps of which a part stands elsewhere, in a branch or in another function: accumulation, a generator that is trained
-  in every fifth step; but one loop may train and evaluate by a name that it does not change: `if train:`;
+  in every fifth step; but one loop may train and evaluate by a name that it does not change, `if train:`, and a
+  branch may follow a setting: `if args.smooth:`;
 - what the host does in a step: reading values (also `if x.any()`, `int(x)`, shapes that depend on values, such as
   elements picked by a mask, and operations of linear algebra that check how they went), storing, drawing random numbers
   (the device may draw them), copying from or to the device, but for copies of the batch, `model(images.to(device))`,

@@ -90,8 +90,10 @@ def plan(script: Script, region: StepRegion) -> Lifted:
             raise DeclinedError(f"`{name}` may have no value where the step does not need one")
     results = tuple(each for each in in_order if each in carried or _is_read_later(script, region, each))
     for name in results:
-        if not _is_bound_for_sure(region, name):
-            lacking = "where the step does not train" if region.phase is not None else "where a loop has nothing to do"
+        if not _is_bound_for_sure(region.statements, name):
+            lacking = (
+                "where the step does not train" if region.phase is not None else "where a loop or branch is passed over"
+            )
             raise DeclinedError(f"`{name}` has no value {lacking}")
     anchor = _anchor(script, region, {each.id for each in names})
     outer = [each for each in names if each.id not in stored and each.id not in parameters]
@@ -141,19 +143,22 @@ def _is_read_for_sure(script: Script, region: StepRegion, name: str) -> bool:
     return False
 
 
-def _is_bound_for_sure(region: StepRegion, name: str) -> bool:
-    """Whether the step binds a name whatever it is told to do."""
-    pending = list(region.statements)
-    while pending:
-        statement = pending.pop()
-        if isinstance(statement, ast.With):
-            pending.extend(statement.body)
-        elif not isinstance(statement, ast.If | ast.For) and name in {
-            part.id
-            for part in breadth_first(statement)
-            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
-        }:
-            return True
+def _is_bound_for_sure(statements: Sequence[ast.stmt], name: str) -> bool:
+    """Whether statements of the step bind a name whatever it is told to do."""
+    for statement in statements:
+        match statement:
+            case ast.With(body=body):
+                if _is_bound_for_sure(body, name):
+                    return True
+            case ast.If(body=body, orelse=[_, *_] as other):
+                if _is_bound_for_sure(body, name) and _is_bound_for_sure(other, name):
+                    return True
+            case ast.If() | ast.For():
+                pass
+            case _:
+                names = (part for part in breadth_first(statement) if isinstance(part, ast.Name))
+                if any(each.id == name and isinstance(each.ctx, ast.Store) for each in names):
+                    return True
     return False
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ast
 
+from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.dataflow.syntax_index import breadth_first, last_name
 from autoaccel.pytorch import host_reads
 
 _PLAIN = ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr
 _SHORT = 40  # characters of source in a reason
 _READ_AT_ONCE = frozenset("sum min max any all list tuple set dict sorted".split())
 _CLIPPING = frozenset({"torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_"})
+_PLAIN_VALUES = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING, Kind.NONE})
 _NAMES = ast.Name | ast.Tuple | ast.expr_context
 _UNMOVABLE = ast.Lambda | ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.Starred
 
@@ -66,6 +68,58 @@ def clips_always_or_never(script: Script, statement: ast.stmt) -> bool:
             return clips and known and len(calls) == len(statement.body)
         case _:
             return False
+
+
+def decides_by_settings(script: Script, statement: ast.stmt) -> bool:
+    """`if args.norm_adv: …`, by what no step changes: the branch that is captured is the one that is always taken."""
+    if not isinstance(statement, ast.If) or not _is_setting(script, statement.test, statement):
+        return False
+    return all(is_movable(each) or decides_by_settings(script, each) for each in (*statement.body, *statement.orelse))
+
+
+def _is_setting(script: Script, test: ast.expr, statement: ast.stmt) -> bool:
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=part) | ast.Compare(left=part, comparators=[ast.Constant()]):
+            return _is_setting(script, part, statement)
+        case ast.BoolOp(values=parts):
+            return all(_is_setting(script, each, statement) for each in parts)
+        case ast.Name():
+            bound = script.definitions(test)
+            return bool(bound) and all(each.how == "assign" for each in bound) and _stays(script, test, statement)
+        case ast.Attribute(value=ast.Name() as owner):
+            values = script.values(owner)
+            own = bool(values) and all(each.kind is Kind.OBJECT and each.cls is not None for each in values)
+            return (own or _is_parsed(script, owner, frozenset())) and _stays(script, test, statement)
+        case _:
+            return False
+
+
+def _is_parsed(script: Script, name: ast.expr, inner: frozenset[ast.expr]) -> bool:
+    """Whether a name holds what a parser of arguments gives, also where functions are handed it."""
+    definitions = script.definitions(name) if isinstance(name, ast.Name) and name not in inner else ()
+    for each in definitions:
+        if each.how == "param":
+            callers = script.callers(each.scope.node)
+            given = [*arguments_for(script, each.scope.node, each.name)]
+            if callers.missing is not None or len(given) < len(callers):
+                return False
+            if not all(_is_parsed(other, argument, inner | {name}) for other, argument in given):
+                return False
+        elif each.how != "assign" or each.path or last_name(getattr(each.value, "func", None)) != "parse_args":
+            return False
+    return bool(definitions)
+
+
+def _stays(script: Script, setting: ast.expr, statement: ast.stmt) -> bool:
+    """Whether a setting is a plain value, no property, and is left as it is."""
+    plain = _PLAIN_VALUES
+    if isinstance(setting, ast.Attribute):
+        plain |= {Kind.UNKNOWN}
+        files = dict.fromkeys((script, *script.project.related(script)))
+        computed = (each for file in files for each in file.find(ast.FunctionDef) if each.name == setting.attr)
+        if setting.attr == "training" or any(computed):
+            return False
+    return script.values(setting).kinds <= plain and _is_left_as_it_is(script, setting, statement)
 
 
 def _clips(script: Script, call: ast.Call) -> bool:

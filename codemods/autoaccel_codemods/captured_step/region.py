@@ -18,7 +18,12 @@ from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.step_effects import Effect, call_effects, may_run_model
 from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep
 from autoaccel_codemods.captured_step.called_models import called_models
-from autoaccel_codemods.captured_step.movable_statements import clips_always_or_never, is_movable, unmovable
+from autoaccel_codemods.captured_step.movable_statements import (
+    clips_always_or_never,
+    decides_by_settings,
+    is_movable,
+    unmovable,
+)
 from autoaccel_codemods.captured_step.prepared_inputs import is_prepared
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.captured_step.shown_statements import is_shown_later, refuse_changed, variable, variables
@@ -183,7 +188,8 @@ def beginning_at(script: Script, step: TrainingStep, first: int) -> StepRegion:
     aside = _aside(script, whole, shown, phase)
     statements = [each for each in whole if each not in shown and each not in aside]
     for each in statements:
-        if not is_movable(each, phase) and not clips_always_or_never(script, each):
+        movable = is_movable(each, phase) or clips_always_or_never(script, each)
+        if not movable and not decides_by_settings(script, each):
             raise DeclinedError(unmovable(script, each))
     _refuse_earlier_graphs(script, [*block[:first], *aside], statements)
     models = tuple(called_models(script, statements))
