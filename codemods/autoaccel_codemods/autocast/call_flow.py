@@ -197,6 +197,8 @@ def _given_method(search: Search, low: Low, call: ast.Call, function: ast.Attrib
             search.pass_on(low, call)
         return
     tensor = script.kind(receiver) in (Kind.TENSOR, Kind.BATCH, Kind.PARAMETER)
+    if name in WRITING and _is_index(low, call, name):
+        return
     if name in WRITING:
         reason = skip_reasons.ONE_PRECISION_BUFFER.format(name=name)
         search.deferred.append((low._replace(auto=auto), receiver, reason))
@@ -212,6 +214,14 @@ def _given_method(search: Search, low: Low, call: ast.Call, function: ast.Attrib
         search.pass_on(low, call)
     else:
         search.deferred.append((low._replace(auto=False), receiver, skip_reasons.NOT_SEEN))
+
+
+def _is_index(low: Low, call: ast.Call, name: str) -> bool:
+    """Whether an argument says where to write, `x.scatter_(1, index, 1)`, and so is whole numbers whatever it seems."""
+    if name.startswith("lerp"):
+        return False
+    place = 0 if name.startswith(("masked", "index_put")) else 1
+    return any(low.node is each for each in (*call.args[place : place + 1], given_as(call, "index")))
 
 
 def _enter(search: Search, low: Low, call: ast.Call, other: Script, function: ast.FunctionDef) -> None:

@@ -251,7 +251,7 @@ def _written(search: Search, low: Low, target: ast.expr, value: ast.expr | None)
     script = low.script
     if isinstance(value, ast.Constant | ast.UnaryOp) or (value is not None and script.kind(value) is Kind.NUMBER):
         return
-    if value is not None and _root(value) is not None and _root(value) == _root(target):
+    if value is not None and storage_flow.has_same_root(value, target):
         return
     search.problem(low, skip_reasons.WRITTEN_BY_INDEX)
 
@@ -285,17 +285,3 @@ def _becomes_an_array(script: Script, copied: ast.AST) -> bool:
         around = script.parent(attribute)
         copied = around if isinstance(around, ast.Call) and around.func is attribute else attribute
     return False
-
-
-def _root(node: ast.expr) -> str | None:
-    """The name of a chain of methods and parts: `features` of `features.gather(1, best)`."""
-    while True:
-        match node:
-            case ast.Name(id=name):
-                return name
-            case ast.Call(func=ast.Attribute(value=value, attr=name)) if name not in ENDS:
-                node = value
-            case ast.Subscript(value=value) | ast.Attribute(value=value):
-                node = value
-            case _:
-                return None

@@ -13,7 +13,7 @@ from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.library_models.in_place_operations import keeps_state
-from autoaccel.library_models.tensor_operations import KEEPING
+from autoaccel.library_models.tensor_operations import ENDS, KEEPING
 from autoaccel.pytorch import implicit_calls
 from autoaccel_codemods.autocast import skip_reasons
 from autoaccel_codemods.autocast.float_tensors import content
@@ -186,6 +186,8 @@ def put(search: Search, low: Low, container: ast.expr, index: ast.expr) -> None:
         search.sink(low, skip_reasons.HANDED_TO_NUMPY)
         return
     if kind not in CONTAINERS and written_by_index(script, index) and not is_container(script, container):
+        if has_same_root(low.node, container):
+            return
         search.deferred.append((low, container, skip_reasons.WRITTEN_BY_INDEX))
     elif kind not in (Kind.TENSOR, Kind.BATCH, Kind.PARAMETER):
         step = constant_key(index)
@@ -233,6 +235,25 @@ def _owner_of(search: Search, low: Low, definition: Definition, seen: set[Defini
     if definition.how == "assign" and isinstance(definition.value, ast.Name | ast.Attribute | ast.Subscript):
         return store(search, low, definition.value, seen)
     return definition.how in ("assign", "aug", "for", "global", "walrus")
+
+
+def has_same_root(one: ast.expr, other: ast.expr) -> bool:
+    """Whether two tensors are parts of the same one, or follow from it alone: `x.min()` and `x`."""
+    return _root(one) is not None and _root(one) == _root(other)
+
+
+def _root(node: ast.expr) -> str | None:
+    """The name of a chain of methods and parts: `features` of `features.gather(1, best)`."""
+    while True:
+        match node:
+            case ast.Name(id=name):
+                return name
+            case ast.Call(func=ast.Attribute(value=value, attr=name)) if name not in ENDS:
+                node = value
+            case ast.Subscript(value=value) | ast.Attribute(value=value):
+                node = value
+            case _:
+                return None
 
 
 def constant_key(index: ast.expr) -> int | str | None:
