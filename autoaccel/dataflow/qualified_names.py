@@ -8,6 +8,7 @@ from typing import Final
 
 _EXACT = {
     "torch.autocast": "torch.amp.autocast",
+    "torch.GradScaler": "torch.amp.GradScaler",
     "torch.amp.autocast_mode.autocast": "torch.amp.autocast",
     "torch.amp.grad_scaler.GradScaler": "torch.amp.GradScaler",
     "torch.cuda.amp.autocast_mode.autocast": "torch.cuda.amp.autocast",
@@ -25,12 +26,17 @@ _EXACT = {
 }
 _MOVED = (
     (re.compile(r"^torch\.utils\.data\.(?:dataloader|dataset|sampler|distributed)\.(\w+)$"), r"torch.utils.data.\1"),
+    (re.compile(r"^torch\.utils\.data\._utils\.(?:collate|worker)\.(\w+)$"), r"torch.utils.data.\1"),
     (re.compile(r"^torch\.optim\.(?!lr_scheduler\b|swa_utils\b)[a-z_0-9]+\.([A-Z]\w*)$"), r"torch.optim.\1"),
     (re.compile(r"^torch\.nn\.modules\.(?:\w+\.)?(\w+)$"), r"torch.nn.\1"),
-    (re.compile(r"^torch\.nn\.utils\.clip_grad\.(\w+)$"), r"torch.nn.utils.\1"),
+    (re.compile(r"^torch\.nn\.utils\.(?:clip_grad|convert_parameters|fusion|init)\.(\w+)$"), r"torch.nn.utils.\1"),
     (re.compile(r"^torch\.nn\.parallel\.(?:distributed|data_parallel)\.(\w+)$"), r"torch.nn.parallel.\1"),
     (re.compile(r"^torch\.nn\.parameter\.(\w+)$"), r"torch.nn.\1"),
     (re.compile(r"^torch\.autograd\.grad_mode\.(\w+)$"), r"torch.\1"),
+    (re.compile(r"^torch\.autograd\.(?:function|anomaly_mode|gradcheck|variable)\.(\w+)$"), r"torch.autograd.\1"),
+    (re.compile(r"^torch\.(cuda\.)?amp\.(?:autocast_mode|grad_scaler|common)\.(\w+)$"), r"torch.\1amp.\2"),
+    (re.compile(r"^torch\.(?:functional|random|serialization)\.(\w+)$"), r"torch.\1"),
+    (re.compile(r"^torch\.distributions\.(?!constraints|transforms|utils)\w+\.(\w+)$"), r"torch.distributions.\1"),
     (re.compile(r"^torchvision\.(datasets|models|transforms)\.[a-z_0-9]+\.(\w+)$"), r"torchvision.\1.\2"),
 )
 

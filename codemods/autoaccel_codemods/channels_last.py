@@ -60,11 +60,11 @@ _OTHER_MODELS = tuple(f"{_PICTURED}{name}" for name in ("detection.", "video.", 
 _LAID_OUT = re.compile(r"^torch\.(channels_last|contiguous_format|preserve_format)$")
 _LAYOUT_WORDS = re.compile("channels_last|contiguous_format|preserve_format")
 _NOTICING = re.compile(
-    r"^torch\.(autograd\.(grad|Function|functional\.\w+)|utils\.(checkpoint\.\w+|cpp_extension\.\w+|dlpack\.\w+)"
+    r"^torch\.(autograd\.(grad|\w*Function|functional\.\w+)|utils\.(checkpoint\.\w+|cpp_extension\.\w+|dlpack\.\w+)"
     r"|func\.\w+|library\.\w+)$|^(triton|cupy|numba\.cuda|pycuda)(\.|$)"
 )
 _NOTICING_WORDS = re.compile(
-    r"autograd\b.*\b(grad|Function|functional)\b|checkpoint|cpp_extension|dlpack|triton|cupy|numba|pycuda"
+    r"autograd\b.*\b(grad|\w*Function|functional)\b|checkpoint|cpp_extension|dlpack|triton|cupy|numba|pycuda"
     r"|torch\.(func|library)|torch import .*(func|library)"
 )
 _KEEPING = frozenset({"append", "extend", "add", "update", "insert", "register_buffer"})

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 
 import pytest
 
 from autoaccel.analysis import load
+from autoaccel.dataflow.qualified_names import canonical
 from autoaccel.edits import AddImport
 
 
@@ -20,6 +23,20 @@ from autoaccel.edits import AddImport
             "from torch.utils.data.dataloader import DataLoader as DL\nDL(d)\n",
             "torch.utils.data.DataLoader",
             id="moved",
+        ),
+        pytest.param(
+            "from torch.autograd.function import InplaceFunction\nInplaceFunction()\n",
+            "torch.autograd.InplaceFunction",
+            id="a function of autograd",
+        ),
+        pytest.param("from torch.functional import norm\nnorm(x)\n", "torch.norm", id="where it is defined"),
+        pytest.param(
+            "from torch.cuda.amp.autocast_mode import custom_fwd\ncustom_fwd(f)\n",
+            "torch.cuda.amp.custom_fwd",
+            id="of autocast",
+        ),
+        pytest.param(
+            "import torch.distributions.studentT as t\nt.StudentT(3)\n", "torch.distributions.StudentT", id="capitals"
         ),
         pytest.param(
             "import torch.utils.data as D\nD.DataLoader(d)\n", "torch.utils.data.DataLoader", id="module alias"
@@ -93,3 +110,24 @@ def test_an_import_that_is_tried_serves() -> None:
         "torch.no_grad",
         (),
     )
+
+
+@pytest.mark.parametrize(
+    "public", ["torch", "torch.nn", "torch.optim", "torch.utils.data", "torch.autograd", "torch.amp", "torch.cuda.amp"]
+)
+def test_names_by_where_they_are_defined(public: str) -> None:
+    """A public name is the same by the module of torch that defines it, private ones and other public ones aside."""
+    module = importlib.import_module(public)
+    for name in module.__all__ if hasattr(module, "__all__") else dir(module):
+        found = getattr(module, name)
+        defined = getattr(found, "__module__", None) or ""
+        if not (inspect.isclass(found) or inspect.isfunction(found)) or found.__name__ != name:
+            continue
+        if defined == public or not defined.startswith(f"{public}.") or "._" in defined or "datapipes" in defined:
+            continue
+        if defined in _PUBLIC_THEMSELVES:
+            continue
+        assert canonical(f"{defined}.{name}") == canonical(f"{public}.{name}"), defined
+
+
+_PUBLIC_THEMSELVES = ("torch.func", "torch.jit", "torch.storage", "torch.utils.dlpack", "torch.autograd.grad_mode")

@@ -39,6 +39,7 @@ _OWN_WAYS = re.compile(
 _LOW = re.compile(r"^torch\.((cuda\.)?(Half|BFloat16)Tensor|float16|half|bfloat16)$")
 _SPELLED = frozenset("fp16 float16 half bf16 bfloat16 torch.float16 torch.half torch.bfloat16 torch.HalfTensor".split())
 _FLOAT32 = frozenset({"torch.float32", "torch.float", "torch.FloatTensor", "torch.cuda.FloatTensor"})
+_FUNCTIONS = frozenset(f"torch.autograd.{name}" for name in ("Function", "InplaceFunction", "NestedIOFunction"))
 _COMPILED = frozenset({"torch.compile", "torch.jit.script", "torch.jit.trace", "torch.compiler.disable"})
 
 
@@ -272,8 +273,8 @@ def _first_double(script: Script, scope: ast.AST) -> ast.AST:
 def is_custom_function(script: Script, apply: ast.Attribute) -> bool:
     """`MyFunction.apply` of a project's autograd function without `custom_fwd`."""
     for value in script.values(apply.value):
-        if value.kind is Kind.CLASS and value.cls is not None:
-            if "torch.autograd.Function" in set(external_lineage(value.cls)):
+        if value.cls is not None:  # the class, or an object of it, `Fn().apply(x)`
+            if not _FUNCTIONS.isdisjoint(external_lineage(value.cls)):
                 forward = [
                     each for each in value.cls.node.body if isinstance(each, ast.FunctionDef) and each.name == "forward"
                 ]
