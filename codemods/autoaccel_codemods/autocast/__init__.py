@@ -11,7 +11,8 @@ beside training, but not where one function does both (`if train: loss.backward(
 the same region as the training loss. In a program that only evaluates, the forward pass of a loop is converted, and its
 result is float32. Scripts that set `cudnn.deterministic` get the same results in each run: there bfloat16 is used
 untried. `fp16=False` keeps float16 from steps whose numbers may not fit it: `masked_fill(mask, -1e9)`, sums over
-products of a feature map with itself, `log(p + 1e-8)`; where there is no bfloat16 they stay in float32.
+products of a feature map with itself, `log(p + 1e-8)`, and from programs that ask whether gradients are finite, which
+the first ones under a scale are not; where there is no bfloat16 they stay in float32.
 
 Left alone:
 - closures (LBFGS), second derivatives, gradients that the script applies or reads by hand, hooks that see gradients in

@@ -163,6 +163,8 @@ def _call_reason(script: Script, call: ast.Call) -> str | None:
 
 def _conversion(script: Script, call: ast.Call, function: ast.Attribute) -> str | None:
     """Why a call may make a model, or what goes into it, something else than float32: `model.half()`, `x.to(dtype)`."""
+    if _is_kept_copy(script, call, function.value):
+        return None
     if function.attr in ("half", "bfloat16") and not call.args:
         return skip_reasons.CONVERTED_BY_METHOD.format(method=function.attr)
     if function.attr == "double" and not call.args and may_be_module(script, function.value):
@@ -177,6 +179,16 @@ def _conversion(script: Script, call: ast.Call, function: ast.Attribute) -> str 
         if (Kind.DTYPE in kinds or unsure) and not _is_float32(script, argument):
             return skip_reasons.CONVERTED
     return None
+
+
+def _is_kept_copy(script: Script, call: ast.Call, owner: ast.expr) -> bool:
+    """Whether what is converted is a copy for a file: `torch.save({"model": deepcopy(model).half()}, path)`."""
+    if not (isinstance(owner, ast.Call) and script.qualname(owner.func) == "copy.deepcopy"):
+        return False
+    around = script.parent(call)
+    return isinstance(around, ast.Dict) or (
+        isinstance(around, ast.Call) and script.qualname(around.func) == "torch.save"
+    )
 
 
 def _is_float32(script: Script, dtype: ast.expr) -> bool:

@@ -138,7 +138,11 @@ class _Planner:
         if self.probabilities:
             self.found.float32_casts += sigmoid_arguments(self.found.code, self.script)
         saturates = self.probabilities and out_of_reach(self.found.code, self.script)
-        self.found.needs_range = saturates or unsafe_operations.needs_range(self.found.code)
+        self.found.needs_range = (
+            saturates
+            or unsafe_operations.needs_range(self.found.code)
+            or unsafe_operations.looks_for_overflows(self.script)
+        )
         return self.found
 
     def _whole_step(self, inside: list[ast.AST]) -> None:

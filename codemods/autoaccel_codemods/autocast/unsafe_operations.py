@@ -11,7 +11,7 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.bounds import CASTS
 from autoaccel.dataflow.call_arguments import given_as, given_values
-from autoaccel.dataflow.completeness import ScriptNode
+from autoaccel.dataflow.completeness import Incomplete, ScriptNode
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_name
 from autoaccel.library_models import autocast_operations
 from autoaccel.library_models.tensor_operations import NO_LOW_PRECISION_KERNELS, WRITING_ROWS
@@ -40,6 +40,7 @@ _MIXED_DTYPES_RAISE = frozenset(
 _LOWERED = frozenset().union(*autocast_operations.LOWER.values())
 _IN_PLACE = frozenset(f"{name}_" for name in _LOWERED)  # autocast leaves these as they are
 _ANGLES = frozenset("acos arccos acosh arccosh asin arcsin atanh arctanh".split())
+_ANOMALIES = re.compile(r"detect_anomaly\((?!\s*(?:mode\s*=\s*)?False)")
 _AT_LEAST = frozenset("clamp clamp_ clamp_min clamp_min_ clip clip_ maximum relu".split())
 _HALF_ROUNDS_TO_ZERO = 2.0**-25  # half of the smallest number above 0
 
@@ -273,6 +274,34 @@ def needs_range(code: list[ScriptNode]) -> bool:
                 return True
             if isinstance(part.op, ast.MatMult) and _transposed(script, part.right, part.left):
                 return True
+    return False
+
+
+def looks_for_overflows(script: Script) -> bool:
+    """Whether a program asks for gradients that are not finite, as the first ones under a scale of float16 are: by
+    their norm, `if torch.isnan(grad_norm): raise …`, or by torch's own look at them, `set_detect_anomaly(True)`."""
+    try:
+        files = script.project.related(script)
+    except Incomplete:
+        return True
+    calls = ((file, call) for file in files for call in file.syntax_index.calls_named("isnan", "isinf", "isfinite"))
+    return any(_ANOMALIES.search(file.text) for file in files) or any(_is_of_gradients(*each) for each in calls)
+
+
+def _is_of_gradients(script: Script, call: ast.Call) -> bool:
+    """Whether a call asks for the norm of gradients, or for one of them."""
+    pending: list[ast.AST] = [*given_values(call), *([call.func.value] if isinstance(call.func, ast.Attribute) else [])]
+    seen: set[ast.AST] = set()
+    while pending:
+        asked = pending.pop()
+        for part in breadth_first(asked) if asked not in seen else ():
+            if isinstance(part, ast.Attribute) and part.attr == "grad":
+                return True
+            if isinstance(part, ast.Call) and last_name(part.func).startswith("clip_grad_norm"):
+                return True
+            if isinstance(part, ast.Name):
+                pending.extend(each.value for each in script.definitions(part) if each.value is not None)
+        seen.add(asked)
     return False
 
 
