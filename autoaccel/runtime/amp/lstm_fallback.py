@@ -31,12 +31,15 @@ def prepare(dtype: torch.dtype) -> None:
 
 
 def _has_lstm(dtype: torch.dtype) -> bool:
-    """Whether a tiny LSTM can be computed in a region of this precision; draws no random numbers."""
+    """Whether a tiny LSTM can be computed in a region of this precision, and trained; draws no random numbers.
+
+    oneDNN has primitives of their own for inference, and may have them alone."""
     sizes = ((4, 1), (4, 1), (4,), (4,))
-    weights, state = [torch.zeros(size) for size in sizes], torch.zeros(1, 1, 1)
-    with torch.no_grad(), torch.autocast("cpu", dtype=dtype):
+    with torch.inference_mode(False), torch.enable_grad(), torch.autocast("cpu", dtype=dtype):
+        weights, state = [torch.zeros(size, requires_grad=True) for size in sizes], torch.zeros(1, 1, 1)
         try:
-            torch.lstm(torch.zeros(1, 1, 1), (state, state), weights, True, 1, 0.0, False, False, False)
+            found = torch.lstm(torch.zeros(1, 1, 1), (state, state), weights, True, 1, 0.0, True, False, False)
+            torch.autograd.grad(found[0].sum(), weights)
         except RuntimeError:
             return False
     return True

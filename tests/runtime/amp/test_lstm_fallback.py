@@ -65,3 +65,10 @@ def test_with_a_kernel_nothing_is_changed(forking: Forking, tmp_path: Path) -> N
     printed, warned = run(forking, tmp_path, "bfloat16", "DEFAULT")
     assert [line.split()[0] for line in printed] == ["torch.bfloat16"] * 3
     assert warned == []
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_they_train_on_this_cpu(dtype: str, forking: Forking, tmp_path: Path) -> None:
+    # oneDNN has float16 for inference alone on some that have AVX512-FP16.
+    printed, _ = run(forking, tmp_path, dtype, "DEFAULT")
+    assert len(printed) == 3
