@@ -11,10 +11,11 @@ from autoaccel.analysis import decorators, name_lookups
 from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.classes import derived_classes, methods
 from autoaccel.analysis.contained_modules import calls_element, may_be_contained
+from autoaccel.analysis.passed_arguments import handed_on
 from autoaccel.analysis.passed_functions import calls_of_passed
 from autoaccel.analysis.started_functions import handed_over, starts, starts_process
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.call_arguments import bind_argument
+from autoaccel.dataflow.call_arguments import bind_argument, unpacks
 from autoaccel.dataflow.completeness import Answer, CallSite
 from autoaccel.dataflow.query import fixpoint, once
 from autoaccel.dataflow.syntax_index import last_name
@@ -235,13 +236,25 @@ def arguments_for(script: Script, function: ast.AST, parameter: str) -> Iterator
     """The expressions that known call sites pass for a parameter; `callers(…).missing` tells whether there may be
     others."""
     for other, call in callers(script, function):
-        found = bind_argument(function, call, parameter, bound=is_bound(script, function, other, call))
+        bound = is_bound(script, function, other, call)
+        found = bind_argument(function, call, parameter, bound=bound)
         if found is not None:
             yield other, found
+        elif unpacks(call):
+            yield from handed_on(other, call, function, parameter, bound=bound) or ()
     for other, call in starts(script, function):
         handed = handed_over(function, call, parameter)
         if handed is not None:
             yield other, handed
+
+
+def may_be_left_out(script: Script, function: ast.AST, parameter: str) -> bool:
+    """Whether a call site that is known writes no argument for a parameter itself: it takes the default, or what the
+    call unpacks."""
+    return any(
+        bind_argument(function, call, parameter, bound=is_bound(script, function, other, call)) is None
+        for other, call in callers(script, function)
+    )
 
 
 def _makes_own(ref: ClassRef) -> Iterator[ast.Call]:

@@ -10,6 +10,7 @@ from autoaccel.analysis import decorators
 from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import derived_classes, instance_kind, is_lent
+from autoaccel.analysis.passed_arguments import handed_on
 from autoaccel.dataflow.abstract_values import ANY, NOTHING, ClassRef, Kind, Value, Values, made, union
 from autoaccel.dataflow.call_arguments import bind_argument, positional, unpacks
 from autoaccel.dataflow.definitions import STAR, Definition
@@ -63,7 +64,8 @@ def _may_be_unseen(script: Script, function: ast.AST, argument: ast.arg) -> bool
     for other, call in callers:
         if unpacks(call):
             bound = is_bound(script, function, other, call)
-            if bind_argument(function, call, argument.arg, bound=bound) is None:
+            given = bind_argument(function, call, argument.arg, bound=bound)
+            if given is None and handed_on(other, call, function, argument.arg, bound=bound) is None:
                 return True
     return False
 

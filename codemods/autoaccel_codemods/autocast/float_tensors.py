@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from functools import partial
 
-from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.call_sites import arguments_for, may_be_left_out
 from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
@@ -201,7 +201,7 @@ class _Reader:
         passed = [
             self.read(other, argument, path) for other, argument in arguments_for(script, function, definition.name)
         ]
-        if len(passed) < len(script.callers(function)):
+        if may_be_left_out(script, function, definition.name):
             passed.append(Content.UNKNOWN if definition.value is None else self.read(script, definition.value, path))
         return join(passed) if passed else Content.UNKNOWN
 

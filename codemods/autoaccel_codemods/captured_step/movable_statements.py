@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.call_sites import arguments_for, may_be_left_out
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first, last_name
@@ -101,7 +101,7 @@ def _is_parsed(script: Script, name: ast.expr, inner: frozenset[ast.expr]) -> bo
         if each.how == "param":
             callers = script.callers(each.scope.node)
             given = [*arguments_for(script, each.scope.node, each.name)]
-            if callers.missing is not None or len(given) < len(callers):
+            if callers.missing is not None or may_be_left_out(script, each.scope.node, each.name):
                 return False
             if not all(_is_parsed(other, argument, inner | {name}) for other, argument in given):
                 return False
