@@ -40,8 +40,7 @@ class Trainer(Base):
         (
             "**kwargs",
             "**kwargs",
-            "class Other(Trainer):\n    def __init__(self, **kw):\n        super().__init__(**kw)\n"
-            "Other(model=nn.Linear(1, 1))",
+            "class Other(Trainer):\n    def __init__(self, **kw): super().__init__(**kw)\nOther(model=nn.Linear(1, 1))",
         ),
     ],
 )
