@@ -176,6 +176,8 @@ def can_be_called_with(callee: Value, call: ast.Call) -> bool:
             return False
         case Kind.EXTERNAL if callee.name in library_members.TAKING_NOTHING:
             return unpacks(call) or not given_values(call)
+        case Kind.EXTERNAL if callee.name == library_members.PARTIAL:
+            return unpacks(call) or bool(call.args)
         case Kind.EXTERNAL:
             return not library_members.is_module(callee.name or "")
         case Kind.FUNCTION if isinstance(callee.node, _FUNCTIONS):

@@ -43,6 +43,9 @@ _RUNNING = frozenset({"torch.load", "torch.hub.load", "torch.jit.load"})
 _PLAIN = frozenset("math collections typing abc enum pathlib numbers __future__".split())
 _PLAIN_FUNCTIONS = frozenset({"torch.hub.load_state_dict_from_url", "torch.utils.model_zoo.load_url"})
 
+PARTIAL = "functools.partial"
+"""What raises where it is given no function: by keywords alone."""
+
 TAKING_NOTHING = frozenset({"torch.utils.data.Dataset", "torch.utils.data.IterableDataset", "torch.nn.Module"})
 """Base classes that raise where they are given something."""
 
@@ -54,7 +57,7 @@ def is_module(name: str) -> bool:
 
 def is_known(name: str) -> bool:
     """Whether a member of a library runs no code of others when it is called."""
-    return is_module(name) or (name.partition(".")[0] in _KNOWN and name not in _RUNNING)
+    return is_module(name) or name == PARTIAL or (name.partition(".")[0] in _KNOWN and name not in _RUNNING)
 
 
 def gives_plain_object(name: str) -> bool:

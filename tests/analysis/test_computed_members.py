@@ -68,6 +68,18 @@ MEMBERS = {
         ALL,
     ),
     "what takes them": ("getattr(nets, name)(3)", "import nets\n", {"nets.py": NETS + SWISH}, [*ALL, "tensor"]),
+    "what raises without a function": (
+        "getattr(nets, name)(classes=3)",
+        "import nets\n",
+        {"nets.py": "from functools import partial\n" + NETS},
+        ALL,
+    ),
+    "what may be given one": (
+        "getattr(nets, name)(other)",
+        "import nets\n",
+        {"nets.py": "from functools import partial\n" + NETS},
+        None,
+    ),
     "what gives nothing": ("getattr(nets, name)()", "import nets\n", {"nets.py": NETS + SHOWN}, [*ALL, "none"]),
     "a plain object": (
         "getattr(nets, name)()",
