@@ -108,7 +108,7 @@ def _element(owner: Value, site: ast.AST, script: Script) -> Values:
         case Kind.ITERATOR if owner.how == "zip":
             items = tuple((key, element(each, site, script)) for key, each in owner.items)
             return made(Kind.SEQUENCE, site, script, items=items)
-        case Kind.ITERATOR if owner.how == "pass" or (owner.how == "generator" and owner.items):
+        case Kind.ITERATOR if owner.how in ("pass", "iter") or (owner.how == "generator" and owner.items):
             return element(any_item(owner), site, script)
         case Kind.MAPPING:
             return Values({STRING})

@@ -232,7 +232,9 @@ def _inside(script: Script, leaf: _Leaf, call: ast.Call) -> list[_Leaf] | None:
         ]
         return [replace(leaf, iterable=each, target=part, through=through) for each, part, through in parts if part]
     prefetched = looks_prefetched(script, call)
-    if name == "builtins.enumerate" or prefetched:
+    if name == "builtins.iter":
+        wrapped = call.args[0] if len(call.args) == 1 else None
+    elif name == "builtins.enumerate" or prefetched:
         wrapped = call.args[0] if call.args else given_as(call, "iterable")
     else:
         wrapped = wrapped_argument(script, call, again=bool(leaf.through), endless=leaf.endless)

@@ -37,6 +37,7 @@ import ast
 from collections.abc import Iterator
 
 from autoaccel.analysis import Script
+from autoaccel.analysis.callables import called_name
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.edits import Code, Edit, Finding, InsertBefore, Replace, Skipped, Tier, literal
@@ -199,18 +200,22 @@ def _unfit(script: Script, loop: BatchSource) -> str | None:
     return drawn_beside(script, loop)
 
 
+_ITER = "builtins.iter"  # an iterator over what is fetched ahead has no length and no other attributes
+
+
 def _read_elsewhere(script: Script, loop: BatchSource) -> str | None:
     """Who else gets the batches of an iterable that has a name: it would get them where this loop wants them."""
     if isinstance(loop, KeptIterator):
         return None
     for definition in loop.through:
+        iterator = isinstance(definition.value, ast.Call) and called_name(script, definition.value.func) == _ITER
         for use in script.uses(definition):
             match script.parent(use):
                 case ast.For(iter=source) as other if source is use and other is not loop.node:
                     return f"another loop, in line {other.lineno}, reads `{definition.name}` as well"
-                case ast.For() | ast.Attribute():
+                case ast.For():
                     continue
-                case ast.Call(func=ast.Name(id="len")):
+                case ast.Attribute() | ast.Call(func=ast.Name(id="len")) if not iterator:
                     continue
             if not any(each.value is not None and script.inside(use, each.value) for each in loop.through):
                 if not script.inside(use, loop.node.iter):
