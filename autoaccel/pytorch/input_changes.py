@@ -206,7 +206,7 @@ def _changes_by_call(inputs: LoaderInputs, file: Script, call: ast.Call) -> bool
     method, owner = call.func.attr, call.func.value
     if file.values(owner).kinds <= UNCHANGED or not inputs.touched(file, owner) or file.callees(call):
         return False
-    return not _is_held(file, owner, method)
+    return not _is_held(file, owner, method) and not _gives_picture(file, owner, method)
 
 
 def _may_change(inputs: LoaderInputs, file: Script, call: ast.Call) -> bool:
@@ -227,6 +227,15 @@ def _may_change(inputs: LoaderInputs, file: Script, call: ast.Call) -> bool:
     if method in inputs.methods or not inputs.touched(file, owner) or file.callees(call):
         return False  # of a class in sight: its own changes are found where they are written
     return not _is_held(file, owner, method)
+
+
+def _gives_picture(file: Script, owner: ast.expr, method: str) -> bool:
+    """`Image.fromarray(row).resize(size)`: a picture of the array, whose methods of these names give other pictures."""
+    bound = file.definitions(owner) if isinstance(owner, ast.Name) else ()
+    made = [None if each.path or each.how != "assign" else each.value for each in bound] or [owner]
+    return method in ("resize", "rotate") and all(
+        isinstance(each, ast.Call) and (file.qualname(each.func) or "").startswith("PIL.Image.") for each in made
+    )
 
 
 def _is_held(file: Script, owner: ast.expr, method: str) -> bool:
