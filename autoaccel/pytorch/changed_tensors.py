@@ -19,7 +19,7 @@ from autoaccel.dataflow.query import once
 from autoaccel.library_models.tensor_operations import DRAWING, FILLING, ROUNDED
 from autoaccel.pytorch.object_references import all_callers, connected_files
 from autoaccel.pytorch.plain_batches import has_plain_samples
-from autoaccel.pytorch.tensor_kinds import NO_TENSORS, is_tensor, is_tensor_type, may_be_tensor
+from autoaccel.pytorch.tensor_kinds import NO_TENSORS, WHOLE_TYPES, is_tensor, is_tensor_type, may_be_tensor
 
 FACTORIES = (FILLING | ROUNDED | DRAWING) - {"normal"}
 LEAVES = frozenset("requires_grad_ retain_grad register_hook".split())
@@ -33,7 +33,6 @@ _RESHAPED = frozenset(
     detach_""".split()
 )
 _WHOLE_CASTS = frozenset("long int short byte char bool".split())
-_WHOLE_TYPES = tuple(f".{name}Tensor" for name in ("Long", "Int", "Short", "Byte", "Char", "Bool"))
 _STATE = frozenset("requires_grad grad data names".split())
 _MENTIONS = (*sorted(LEAVES | _RESHAPED), "_base", "_is_view")
 
@@ -139,10 +138,15 @@ class _Changed:
         elif isinstance(call.func, ast.Attribute) and is_tensor(script, call.func.value):
             if call.func.attr not in _APART:
                 self.add(script, call.func.value)
-        elif isinstance(call.func, ast.Attribute) and call.func.attr in _COPIES and not _defines(script, _COPIES):
+        elif is_copy(script, call):
             pass
         else:
             self.any = True
+
+
+def is_copy(script: Script, call: ast.Call) -> bool:
+    """Whether a method copies an array or a container: `rows.astype(float)`."""
+    return isinstance(call.func, ast.Attribute) and call.func.attr in _COPIES and not _defines(script, _COPIES)
 
 
 @once
@@ -275,7 +279,7 @@ def _holds_no_graph(script: Script, expression: ast.expr) -> bool:
         case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[], keywords=[]) if name in _WHOLE_CASTS:
             return is_tensor(script, owner)
         case ast.Call(func=function):
-            return is_tensor_type(script, function, _WHOLE_TYPES)
+            return is_tensor_type(script, function, WHOLE_TYPES)
         case _:
             return False
 

@@ -11,6 +11,9 @@ TENSORS = frozenset({Kind.TENSOR, Kind.BATCH})
 NO_TENSORS = frozenset(
     {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DEVICE, Kind.DTYPE, Kind.ARRAY, Kind.CLASS, Kind.FUNCTION}
 )
+WHOLE_TYPES = tuple(f".{name}Tensor" for name in ("Long", "Int", "Short", "Byte", "Char", "Bool"))
+"""How the names of old types end whose tensors hold whole numbers: none of these has a graph."""
+_WHOLE_DTYPES = frozenset(f"torch.{name}" for name in "long int short uint8 int8 int16 int32 int64 bool".split())
 
 
 def is_tensor(script: Script, expression: ast.expr) -> bool:
@@ -31,6 +34,11 @@ def is_tensor_type(script: Script, function: ast.expr, ends: tuple[str, ...] = (
         each.how == "assign" and not each.path and each.value is not None and _is_type(script, each.value, ends)
         for each in definitions
     )
+
+
+def is_whole_type(script: Script, expression: ast.expr) -> bool:
+    """Whether an expression surely is a type of whole numbers: `torch.long`, `torch.LongTensor`, or a name for one."""
+    return script.qualname(expression) in _WHOLE_DTYPES or is_tensor_type(script, expression, WHOLE_TYPES)
 
 
 def _is_type(script: Script, expression: ast.expr, ends: tuple[str, ...]) -> bool:

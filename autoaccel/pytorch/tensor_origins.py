@@ -20,12 +20,13 @@ from autoaccel.dataflow.definitions import Definition, ElementPath
 from autoaccel.dataflow.query import fixpoint
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.library_models.graph_operations import ENDING_METHODS
+from autoaccel.library_models.numpy_functions import ARRAY_METHODS, DRAWING_METHODS
 from autoaccel.library_models.tensor_operations import WHOLE, WITH_INDICES
 from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
-from autoaccel.pytorch.changed_tensors import FACTORIES, LEAVES, assigned, is_changed, is_changed_batch, passed
+from autoaccel.pytorch.changed_tensors import FACTORIES, LEAVES, is_changed, is_changed_batch, is_copy, passed
 from autoaccel.pytorch.object_references import all_callers
 from autoaccel.pytorch.plain_batches import has_plain_samples
-from autoaccel.pytorch.tensor_kinds import NO_TENSORS, is_tensor, is_tensor_type
+from autoaccel.pytorch.tensor_kinds import NO_TENSORS, WHOLE_TYPES, is_tensor, is_tensor_type, is_whole_type
 
 
 class Origin(enum.IntEnum):
@@ -40,6 +41,7 @@ class Origin(enum.IntEnum):
 
 
 VARIABLE = "torch.autograd.Variable"
+_GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState"})
 # Methods that take a tensor for its type, shape or device alone, if they take one.
 _LIKE = VIEW_METHODS | frozenset("type_as to type cuda cpu repeat sum mean max min".split())
 
@@ -56,8 +58,8 @@ def origin(script: Script, expression: ast.expr) -> Origin:
             return origin(script, owner)
         case ast.Name():
             return _of_name(script, expression)
-        case ast.Subscript(value=owner, slice=index) if script.kind(owner) is Kind.TENSOR:
-            return max(Origin.SHARED, origin(script, owner), _of_operands(script, [index]))
+        case ast.Subscript(value=owner) if script.kind(owner) is Kind.TENSOR:  # whole numbers and masks are places
+            return max(Origin.SHARED, origin(script, owner))
         case ast.Subscript() if script.kind(expression) is Kind.BATCH:
             return _of_batch(script, expression)
         case ast.BinOp(left=left, right=right):
@@ -85,7 +87,7 @@ def _of_operands(script: Script, operands: Iterable[ast.expr]) -> Origin:
         match each:
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 found = max(found, _of_operands(script, parts))
-            case ast.Starred(value=part):
+            case ast.Starred(value=part) | ast.ListComp(elt=part):
                 found = max(found, _of_operands(script, [part]))
             case ast.Slice():
                 found = max(found, _of_operands(script, [x for x in (each.lower, each.upper, each.step) if x]))
@@ -122,8 +124,23 @@ def _of_definition(script: Script, definition: Definition) -> Origin:
         case "assign" | "walrus" if definition.value is not None:
             if (pair := _of_pair(script, definition.value, definition.path)) is not None:
                 return pair
-            value = assigned(definition)
-            return Origin.UNKNOWN if value is None else _of_operands(script, [value])
+            return _of_part(script, definition.value, definition.path)
+        case _:
+            return Origin.UNKNOWN
+
+
+@fixpoint(Origin.NEW, Origin.UNKNOWN)
+def _of_part(script: Script, value: ast.expr, path: ElementPath) -> Origin:
+    """Of `features, labels = load()` the part that a name gets, where the tuple is written out."""
+    match value, path:
+        case _, ():
+            return _of_operands(script, [value])
+        case ((ast.Tuple(elts=parts) | ast.List(elts=parts)), (int() as step, *rest)):
+            shifted = any(isinstance(each, ast.Starred) for each in parts)
+            known = 0 <= step < len(parts) and not shifted
+            return _of_part(script, parts[step], tuple(rest)) if known else Origin.UNKNOWN
+        case ast.Call(), _:
+            return _returned(script, value, path)
         case _:
             return Origin.UNKNOWN
 
@@ -171,8 +188,7 @@ def _of_call(script: Script, call: ast.Call) -> Origin:
         return Origin.UNKNOWN
     if name == VARIABLE:
         return Origin.NEW if asks_for_no_gradient(call) else Origin.UNKNOWN
-    functions = script.callees(call)
-    if functions:
+    if script.callees(call):
         return _returned(script, call)
     if any(each.arg == "out" or _asks_for_gradient(each) for each in call.keywords):
         return Origin.UNKNOWN
@@ -199,19 +215,49 @@ def _of_library(script: Script, call: ast.Call, name: str) -> Origin:
         return Origin.UNKNOWN
     if short in FACTORIES or short == "from_numpy" or short in WHOLE:
         return Origin.NEW
-    operands = _of_operands(script, given_values(call))
-    return max(Origin.SHARED, operands) if short[:1].islower() else Origin.UNKNOWN
+    if not short[:1].islower():
+        return Origin.UNKNOWN
+    if any(each.arg == "dtype" and is_whole_type(script, each.value) for each in call.keywords):
+        return Origin.SHARED
+    return max(Origin.SHARED, _of_operands(script, given_values(call)))
 
 
 def _of_type(script: Script, call: ast.Call) -> Origin:
-    """`torch.FloatTensor(…)`: of numbers and arrays a new tensor; of a tensor a view, with its graph."""
+    """`torch.FloatTensor(…)`: of numbers and arrays a new tensor; of a tensor a view, with its graph.
+
+    Tensors of whole numbers have none, and the view is a tensor of its own.
+    """
+    if is_tensor_type(script, call.func, WHOLE_TYPES):
+        return Origin.NEW
     match call.args:
         case [ast.Starred()]:
             return Origin.NEW  # sizes
-        case [only] if not _is_no_tensor(script, only) and script.kind(only) is not Kind.SEQUENCE:
+        case [only] if not _is_array(script, only) and script.kind(only) is not Kind.SEQUENCE:
             return max(Origin.SHARED, origin(script, only))
         case _:
             return Origin.NEW
+
+
+@fixpoint(True, False)
+def _is_array(script: Script, expression: ast.expr) -> bool:
+    """Whether an expression surely is no tensor, as what NumPy draws, casts, and computes of arrays and numbers."""
+    match expression:
+        case ast.Call(func=ast.Attribute(value=owner, attr=name)) if script.qualname(expression.func) is None:
+            generators = [value.name in _GENERATORS for value in script.values(owner)]
+            drawn = name in DRAWING_METHODS and bool(generators) and all(generators)
+            computed = name in ARRAY_METHODS and _is_array(script, owner)
+            return drawn or computed or is_copy(script, expression) or _is_no_tensor(script, expression)
+        case ast.Subscript(value=owner):
+            return _is_array(script, owner) or _is_no_tensor(script, expression)
+        case ast.BinOp(left=left, right=right) | ast.Compare(left=left, comparators=[right]):
+            return _is_array(script, left) and _is_array(script, right)
+        case ast.Name() if definitions := script.definitions(expression):
+            values = [each.value for each in definitions if each.how == "assign" and not _is_rebound(script, each)]
+            known = len(values) == len(definitions) and not any(each.path for each in definitions)
+            computed = known and all(each is not None and _is_array(script, each) for each in values)
+            return computed or _is_no_tensor(script, expression)
+        case _:
+            return _is_no_tensor(script, expression)
 
 
 def _of_method(script: Script, call: ast.Call) -> Origin:
@@ -223,23 +269,27 @@ def _of_method(script: Script, call: ast.Call) -> Origin:
         return Origin.NEW
     if method in LEAVES:
         return Origin.UNKNOWN
-    if method in ENDING_METHODS:  # `x.long()` is `x`, where that has whole numbers
+    whole = method in ("to", "type") and any(is_whole_type(script, each) for each in given_values(call))
+    if whole or method in ENDING_METHODS:  # `x.long()` is `x`, where that has whole numbers
         return max(Origin.SHARED, min(Origin.SHARED, origin(script, owner)))
     operands = Origin.NEW if method in _LIKE else _of_operands(script, given_values(call))
     found = origin(script, owner)
     return found if operands is Origin.NEW else max(Origin.SHARED, found, operands)
 
 
-def _returned(script: Script, call: ast.Call) -> Origin:
-    """What functions of the project return, where it is known which."""
+def _returned(script: Script, call: ast.Call, path: ElementPath = ()) -> Origin:
+    """What functions of the project return, or a part of it, where it is known which."""
     if script.values(call.func).kinds != {Kind.FUNCTION}:
         return Origin.UNKNOWN
-    found = Origin.NEW
-    for other, function in script.callees(call):
+    functions = script.callees(call)
+    found = Origin.NEW if functions else Origin.UNKNOWN
+    for other, function in functions:
         returns = other.in_scope(function, ast.Return)
         is_generator = any(other.in_scope(function, kind) for kind in (ast.Yield, ast.YieldFrom))
         if function.decorator_list or not returns or is_generator:
             return Origin.UNKNOWN
         for leave in returns:
-            found = Origin.UNKNOWN if leave.value is None else max(found, origin(other, leave.value))
+            if leave.value is None:
+                return Origin.UNKNOWN
+            found = max(found, _of_part(other, leave.value, path) if path else origin(other, leave.value))
     return found
