@@ -4,6 +4,7 @@ Training:
     training_steps       the backwards, optimizer steps and forwards that belong together
     step_effects         what a piece of code does to a training step
     forwards             calls that run a model, and whether they record gradients
+    forward_calls        the calls that may enter a function or the `forward` of a module, and what they pass
     evaluation_passes    code that only evaluates
     evaluation_only      programs that only evaluate
     run_once_code        places that run a single time

@@ -13,7 +13,10 @@ Left alone:
   the mean of all values there, and no gradients;
 - masks by `-inf`, but of a lower triangle, in programs that look for NaN (`torch.nan_to_num`, `isfinite`): such a row
   gives NaN, and zeros by torch's kernel;
-- masks that are added to the scores, masks in place, scores or weights that are converted or clipped;
+- what is added to the scores, but for masks by a number of 1,000 to 60,000, `scores + (1.0 - mask) * -10000.0`, and
+  biases that are learned, where they surely make the scores no larger: autocast may cast them to float16, in which
+  `-1e9` is infinite;
+- masks in place, scores or weights that are converted or clipped;
 - scales that are not surely numbers, operands that may be vectors, keys that are transposed out of sight;
 - what stands in for torch's kernel, or another one, that another branch calls: `if self.flash:`;
 - programs with hooks on modules, gradients that are differentiated again, exported or scripted models.
@@ -50,7 +53,7 @@ from autoaccel.edits import (
 )
 from autoaccel.pytorch import backend_settings, implicit_calls
 from autoaccel.rewriting.rule import Rule
-from autoaccel_codemods.attention import written_out
+from autoaccel_codemods.attention import added_masks, written_out
 from autoaccel_codemods.attention.causal_masks import is_causal, is_lower_triangle, unread_buffer
 from autoaccel_codemods.attention.scales import is_number, is_usual_scale
 from autoaccel_codemods.attention.stale_comments import stale_comments
@@ -95,6 +98,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         dimensions      how many axes its operands have, and which of the key are swapped
         scales          whether its scores are scaled by a number, and by which
         causal_masks    whether its mask is a lower triangle
+        added_masks     whether what is added to its scores is a mask, or a bias, that the kernel takes
         stale_comments  which comments say what is no longer so
     """
     for attention in written_out.attentions(script):
@@ -110,8 +114,10 @@ def _problem(script: Script, attention: Attention) -> str | None:
     """Why torch's kernel may do something else, or not be allowed to."""
     if (kernel := _fused_beside(script, attention.statement)) is not None:
         return f"it stands in for `{kernel}`, which another branch calls"
+    if (reason := added_masks.problem(script, attention)) is not None:
+        return reason
     is_infinite = attention.fill is None or _INFINITE.fullmatch(script.source(attention.fill)) is not None
-    if not is_infinite and not is_lower_triangle(script, attention.mask):
+    if attention.mask is not None and not is_infinite and not is_lower_triangle(script, attention.mask):
         return "a row that is masked as a whole gives the mean of all values, by a finite number"
     if attention.mask is not None and is_infinite and not is_lower_triangle(script, attention.mask):
         if (guard := backend_settings.mention(script, _GUARDED)) is not None:
@@ -141,9 +147,9 @@ def _edits(script: Script, attention: Attention) -> Iterator[Edit]:
     arguments: list[str] = []
     holes: list[ast.expr] = [attention.query, attention.key, attention.value]
     causal = attention.condition is None and is_causal(script, attention)
-    if attention.mask is not None and not causal:
-        mask = _visible(attention.mask, holes)
-        if attention.condition is not None:
+    if (attention.mask is not None or attention.added is not None) and not causal:
+        mask = _visible(attention.mask, holes) if attention.mask is not None else _hole(attention.added, holes)
+        if attention.condition is not None and not _asks_for_it(attention):
             name = script.free_name("attn_mask", "attention_mask")
             template = Code(f"{name} = {mask} if {{{len(holes)}}} else None", (*holes, attention.condition))
             yield InsertBefore(attention.statement, template, below_comments=True)
@@ -192,6 +198,24 @@ def _visible(masked: ast.expr, holes: list[ast.expr]) -> str:
             holes.append(masked)
             simple = isinstance(masked, ast.Name | ast.Attribute | ast.Subscript | ast.Call)
             return f"~{{{len(holes) - 1}}}" if simple else f"~({{{len(holes) - 1}}})"
+
+
+def _hole(added: ast.expr | None, holes: list[ast.expr]) -> str:
+    assert added is not None
+    holes.append(added)
+    return f"{{{len(holes) - 1}}}"
+
+
+def _asks_for_it(attention: Attention) -> bool:
+    """`if mask is not None: scores = scores + mask`: the kernel takes None for no mask."""
+    match attention.condition, attention.added:
+        case (
+            ast.Compare(left=asked, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]),
+            ast.Name() | ast.Attribute() as added,
+        ):
+            return ast.unparse(asked) == ast.unparse(added)
+        case _:
+            return False
 
 
 def _dropout(script: Script, call: ast.Call) -> tuple[str, str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _SOFTMAX = frozenset({"torch.softmax", "torch.nn.functional.softmax"})
 _PRODUCTS = frozenset({"torch.matmul", "torch.bmm"})
 _HARMLESS = VIEW_METHODS | {"contiguous", "size"}
-_HARMLESS_MODULES = frozenset({"torch.nn.Linear", "torch.nn.Identity", "torch.nn.LayerNorm"})
+_HARMLESS_MODULES = frozenset({"torch.nn.Linear", "torch.nn.Identity", "torch.nn.LayerNorm", "torch.nn.Embedding"})
 _BATCH = r"(?P<batch>(?:\.\.\.)?[A-Za-z]*)(?P<row>[A-Za-z])(?P<inner>[A-Za-z]),(?P=batch)"
 _SCORES = re.compile(rf"{_BATCH}(?P<column>[A-Za-z])(?P=inner)->(?P=batch)(?P=row)(?P=column)")
 """The `einsum` of query and key, `bhid,bhjd->bhij`."""
@@ -48,7 +48,9 @@ class Attention:
         query, key, value: The operands; the key as it is before it is transposed.
         factors: What the scores are multiplied with, or divided by (True), the last one first.
         mask, fill: Where scores are replaced, and by what.
-        condition: When they are.
+        added: What is added to the scores, a mask or a bias.
+        added_in_place, added_before_scale: How, and whether what is added is scaled as well.
+        condition: When scores are replaced, or something is added to them.
         dropout: The call that drops weights.
         before: The statements that compute nothing but what the result is made of.
         problem: Why it is to be left alone.
@@ -62,6 +64,9 @@ class Attention:
     factors: list[tuple[ast.expr, bool]] = field(default_factory=list)
     mask: ast.expr | None = None
     fill: ast.expr | None = None
+    added: ast.expr | None = None
+    added_in_place: bool = False
+    added_before_scale: bool = False
     condition: ast.expr | None = None
     dropout: ast.Call | None = None
     before: list[ast.stmt] = field(default_factory=list)
@@ -134,7 +139,10 @@ def _resolved(script: Script, found: Attention, expression: ast.expr) -> ast.exp
         definitions = list(script.definitions(expression))
         if len(definitions) == 2 and (under := _masked_if(script, found, definitions, expression)) is not None:
             uses.append(under)
-            definitions = list(script.definitions(under))
+            definitions = list(_before(script, under))
+        elif len(definitions) == 1 and (target := _added_in_place(script, found, definitions[0], uses)) is not None:
+            uses = [target]
+            definitions = list(_before(script, target))
         if len(definitions) != 1 or definitions[0].how != "assign" or definitions[0].path:
             break
         statement, value = definitions[0].node, definitions[0].value
@@ -142,8 +150,9 @@ def _resolved(script: Script, found: Attention, expression: ast.expr) -> ast.exp
             break
         if not isinstance(statement.targets[0], ast.Name):
             break
-        if set(script.uses(definitions[0])) != set(uses):
-            others = set(script.uses(definitions[0])) - set(uses)
+        reads = {*script.uses(definitions[0]), *script.additions(definitions[0])}
+        if reads != set(uses):
+            others = reads - set(uses)
             found.problem = (
                 _MASKED_BY_ITSELF if any(_masks(script, found, each) for each in others) else _USED_ELSEWHERE
             )
@@ -152,6 +161,32 @@ def _resolved(script: Script, found: Attention, expression: ast.expr) -> ast.exp
         found.before.append(statement)
         expression, uses = value, [value]
     return expression
+
+
+def _before(script: Script, name: ast.Name) -> tuple[Definition, ...]:
+    """What a name, or the target of `scores += mask`, was bound to."""
+    if isinstance(name.ctx, ast.Load):
+        return tuple(script.definitions(name))
+    return script.reaching_definitions.before_addition(name)
+
+
+def _added_in_place(script: Script, found: Attention, made: Definition, uses: list[ast.expr]) -> ast.Name | None:
+    """The scores in `scores += mask`, where that is what a name stands for."""
+    match made.node:
+        case ast.AugAssign(target=ast.Name() as target, op=ast.Add(), value=added) if found.added is None:
+            if set(script.uses(made)) != set(uses) or script.additions(made):
+                found.problem = _USED_ELSEWHERE
+            elif script.block(made.node) is not script.block(found.statement):
+                found.problem = _CONDITIONAL
+            _add(found, added, in_place=True)
+            found.before.append(made.node)
+            return target
+        case _:
+            return None
+
+
+def _add(found: Attention, added: ast.expr, *, in_place: bool = False) -> None:
+    found.added, found.added_in_place, found.added_before_scale = added, in_place, bool(found.factors)
 
 
 def _masks(script: Script, found: Attention, use: ast.expr) -> bool:
@@ -227,11 +262,23 @@ def _masked_if(script: Script, found: Attention, definitions: list[Definition], 
                 ),
             ) if found.mask is None and script.uses(each) == [use]:
                 found.mask, found.fill, found.condition = mask, fill, branch.test
-                if script.block(branch) is not script.block(found.statement):
-                    return None
-                found.before.append(branch)
-                return scores
+                return _scores_of(script, found, branch, scores)
+            case ast.If(body=[ast.stmt()], orelse=[]), (
+                ast.Assign(targets=[ast.Name()], value=ast.BinOp(left=ast.Name() as scores, op=ast.Add(), right=added))
+                | ast.AugAssign(target=ast.Name() as scores, op=ast.Add(), value=added)
+            ) if found.added is None and script.uses(each) == [use] and not _leads_to_product(script, added):
+                _add(found, added, in_place=isinstance(statement, ast.AugAssign))
+                found.condition = branch.test
+                return _scores_of(script, found, branch, scores)
     return None
+
+
+def _scores_of(script: Script, found: Attention, branch: ast.If, scores: ast.Name) -> ast.Name | None:
+    """The scores that a branch masks; None where it stands elsewhere."""
+    if script.block(branch) is not script.block(found.statement):
+        return None
+    found.before.append(branch)
+    return scores
 
 
 def _without_step(script: Script, found: Attention, node: ast.expr) -> ast.expr | None:
@@ -254,6 +301,12 @@ def _without_step(script: Script, found: Attention, node: ast.expr) -> ast.expr 
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
             inner, factor = (left, right) if _leads_to_product(script, left) else (right, left)
             found.factors.append((factor, False))
+            return inner
+        case ast.BinOp(left=left, op=ast.Add(), right=right) if found.added is None:
+            inner, added = (left, right) if _leads_to_product(script, left) else (right, left)
+            if _leads_to_product(script, added) or not _leads_to_product(script, inner):
+                return None
+            _add(found, added)
             return inner
         case _:
             return None
@@ -387,11 +440,12 @@ def _amid(script: Script, found: Attention) -> str | None:
         return None
     block = script.block(found.statement)
     first = min(map(block.index, found.before))
-    read = {each.id for part in found.before for each in script.within(part, ast.Name)}
     if found.condition is not None and any(True for _ in script.within(found.condition, ast.Call)):
         return "its scores are masked under a condition that calls something"
+    read: set[str] = set()  # by what moves behind a statement
     for statement in block[first : block.index(found.statement)]:
         if statement in found.before:
+            read |= {each.id for each in script.within(statement, ast.Name)}
             continue
         bound = {each.id for each in script.within(statement, ast.Name) if isinstance(each.ctx, ast.Store)}
         if not isinstance(statement, ast.Assign) or bound & read or not _is_harmless(script, statement):
@@ -408,4 +462,6 @@ def _is_harmless(script: Script, statement: ast.Assign) -> bool:
         of_tensor = method in _HARMLESS and script.qualname(call.func) is None
         if not of_tensor and not made_as(script, call.func, _HARMLESS_MODULES):
             return False
+        if not of_tensor and any(given_as(made, "max_norm") is not None for _, made in script.creations(call.func)):
+            return False  # an embedding that scales its own weights
     return True
