@@ -148,16 +148,16 @@ class LoaderInputs:
     def touched(self, file: Script, expression: ast.expr) -> bool:
         """Whether a change of this object is one of what batches are made from: `sampler.weights` of a sampler that
         reads its weights, or a view of them under another name."""
-        pending = [(file, expression)]
-        for where, each in pending:
+        pending = [(file, expression, False)]
+        for where, each, part in pending:
             if self._is_touched(where, each):
                 return True
             views = (value for value in where.values(each) if value.kind in _MEMORY)
-            found = [(value.script, owner) for value in views if value.script for owner in same_memory(value)]
+            found = [(value.script, owner, part) for value in views if value.script for owner in same_memory(value)]
             found += [
-                (where, part)
-                for part in unfollowed(where, each)
-                if isinstance(part, ast.Call) or where.values(part).kinds & _MEMORY
+                (where, inner, inside)
+                for inner, inside in unfollowed(where, each, part=part)
+                if isinstance(inner, ast.Call) or where.values(inner).kinds & _MEMORY
             ]
             pending.extend(place for place in found if place not in pending)
         return False

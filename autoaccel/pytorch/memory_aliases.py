@@ -13,6 +13,7 @@ from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.definitions import Definition, ElementPath
 from autoaccel.library_models.tensor_operations import LOSSES, METHODS, PRODUCTS
 from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
+from autoaccel.pytorch.arrays import is_fresh
 
 _SHARES = frozenset(
     """torch.as_tensor torch.asarray torch.from_numpy torch.from_dlpack numpy.asarray numpy.ascontiguousarray
@@ -53,8 +54,12 @@ def same_memory(value: Value) -> Iterator[ast.expr]:
 
 
 def _is_copied(value: Value, given: ast.expr) -> bool:
-    """Whether a tensor or array is made of a list or tuple, whose numbers are copied."""
-    return value.name in _OF_LISTS and value.script is not None and value.script.kind(given) is Kind.SEQUENCE
+    """Whether a tensor or array is made of a list or tuple, whose numbers are copied, or of an array that nothing else
+    refers to."""
+    if value.script is None:
+        return False
+    listed = value.name in _OF_LISTS and value.script.kind(given) is Kind.SEQUENCE
+    return listed or is_fresh(value.script, given)
 
 
 def bound_to(file: Script, definitions: Iterable[Definition]) -> Iterator[tuple[Script, ast.expr]]:
@@ -104,10 +109,30 @@ def made_of(file: Script, expression: ast.expr) -> list[ast.expr]:
             return []
 
 
-def unfollowed(file: Script, expression: ast.expr) -> list[ast.expr]:
-    """The same, of what a name is bound to as well; none where it is known what it is."""
+def unfollowed(file: Script, expression: ast.expr, *, part: bool = False) -> list[tuple[ast.expr, bool]]:
+    """The same, of what a name is bound to as well; none where it is known what it is. With each goes whether it may
+    have more than shares the memory: `part` says that the expression has.
+
+    A copy has the elements of what it copies (`rows.copy()` of a list of tensors), but is itself another object."""
     if Kind.UNKNOWN not in file.values(expression).kinds:
         return []
     bound = file.definitions(expression) if isinstance(expression, ast.Name) else ()
-    values = [each.value for each in bound if each.value is not None and each.how in ("assign", "for", "with")]
-    return [part for each in (expression, *values) for part in made_of(file, each)]
+    sources = [(expression, part)]
+    for each in bound:
+        if each.value is not None and each.how in ("assign", "for", "with"):
+            sources.append((each.value, part or bool(each.path) or each.how != "assign"))
+    return [
+        (inner, inside or not _is_whole(file, each))
+        for each, inside in sources
+        if inside or not is_fresh(file, each)
+        for inner in made_of(file, each)
+    ]
+
+
+def _is_whole(file: Script, expression: ast.expr) -> bool:
+    """Whether a call gives what it is asked of as a whole, none of its elements: `x.copy()`, `x.transpose(1, 0)`."""
+    match expression:
+        case ast.Call(func=ast.Attribute(attr=attr) as function):
+            return file.qualname(function) is None and attr in (*VIEWING, "copy", "astype")
+        case _:
+            return False

@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from autoaccel.analysis import Script, load
-from autoaccel.pytorch.memory_aliases import bound_to, same_memory
+from autoaccel.pytorch.memory_aliases import bound_to, same_memory, unfollowed
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,7 @@ from autoaccel.pytorch.memory_aliases import bound_to, same_memory
         ("x.view(-1)", ["x"]),
         ("x.numpy()", ["x"]),
         ("torch.from_numpy(x)", ["x"]),
+        ("torch.from_numpy(y.T.copy())", []),
         ("torch.squeeze(x)", ["x"]),
         ("x.clone()", []),
         ("torch.zeros(3)", []),
@@ -43,6 +44,30 @@ def test_what_a_name_is_bound_to(text: str, expected: list[str]) -> None:
     name = seen(script)
     assert isinstance(name, ast.Name)
     assert [ast.unparse(each) for _, each in bound_to(script, script.definitions(name))] == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("x.copy()", []),
+        ("x.astype(float)", []),
+        ("x.astype(copy=False)", ["x", "False"]),
+        ("x.copy().transpose()", []),
+        ("x.copy()[0]", ["x.copy()"]),
+        ("x.copy()[0].copy()", []),
+        ("x.transpose()", ["x"]),
+        ("merged(x.copy())", ["x.copy()"]),
+    ],
+)
+def test_a_copy_is_another_object(expression: str, expected: list[str]) -> None:
+    script = load(f"def f(x):\n    seen({expression})\n")
+    assert [script.source(each) for each, _ in unfollowed(script, seen(script))] == expected
+
+
+def test_a_copy_has_the_elements_of_what_it_copies() -> None:
+    script = load("def f(x):\n    seen(x.copy()[0])\n")
+    [(copy, part)] = unfollowed(script, seen(script))
+    assert [script.source(each) for each, _ in unfollowed(script, copy, part=part)] == ["x"]
 
 
 def seen(script: Script) -> ast.expr:
