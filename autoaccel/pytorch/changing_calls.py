@@ -83,9 +83,15 @@ def is_unseen(script: Script, call: ast.Call) -> bool:
 
 def is_unknown(script: Script, call: ast.Call) -> bool:
     """Whether it is not known what a call enters, which may write to whatever it is handed."""
-    if isinstance(call.func, ast.Attribute) and _is_reading(call.func.attr):
+    if isinstance(call.func, ast.Attribute) and (_is_reading(call.func.attr) or _is_of_tensor(script, call.func)):
         return False
     return Kind.UNKNOWN in script.values(call.func).kinds and not script.callees(call)
+
+
+def _is_of_tensor(script: Script, method: ast.Attribute) -> bool:
+    """Whether a method is one that tensors have, of a tensor: `row.copy_(x)` writes to no other."""
+    known = method.attr in METHODS or method.attr.removesuffix("_") in METHODS
+    return known and script.values(method.value).kinds <= {Kind.TENSOR, Kind.PARAMETER}
 
 
 def writes(script: Script, call: ast.Call) -> bool:

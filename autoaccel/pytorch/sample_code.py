@@ -14,6 +14,7 @@ from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import fixpoint, once, once_all
 from autoaccel.library_models.tensor_operations import STORING
+from autoaccel.pytorch.sample_origins import DerivedFromSamples
 
 _BY_TEXT = frozenset("getattr vars eval exec globals locals methodcaller attrgetter dir __dict__".split())
 _PLAIN_BASES = frozenset(
@@ -24,6 +25,7 @@ _SEEN = ("torch.", "numpy.", "random.", "math.", "builtins.")
 _PLAIN_DECORATORS = frozenset({"dataclasses.dataclass"})
 _ON_CPU = "cpu"
 _TO_HOST = frozenset("cpu numpy tolist item".split())
+_OF_LIBRARIES = frozenset({Kind.TENSOR, Kind.PARAMETER, Kind.ARRAY, Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.DTYPE})
 _MOVED_BY_COPY = frozenset({Kind.TENSOR, Kind.BATCH})  # a parameter stays itself, and moves with its model
 
 
@@ -66,8 +68,9 @@ def reachable(script: Script, expression: ast.AST, on_device: bool = False) -> t
                 pending.extend(each for known in waiting.values() for each in known)
             if isinstance(node, ast.Attribute):
                 pending.extend(_behind_attribute(file, node))
-                named.add(node.attr)
-                pending.extend(waiting.pop(node.attr, ()))
+                if _may_be_of_project(file, node.value):
+                    named.add(node.attr)
+                    pending.extend(waiting.pop(node.attr, ()))
             elif isinstance(node, ast.Name):
                 if not isinstance(file.parent(node), ast.Attribute):
                     pending.extend(_behind(file.values(node)))
@@ -118,6 +121,11 @@ def _is_given_away(file: Script, call: ast.Call) -> bool:
     if owner is not None and Kind.UNKNOWN not in file.values(owner).kinds:
         return False
     return any(value.cls is not None for each in given_values(call) for value in file.values(each))
+
+
+def _may_be_of_project(file: Script, owner: ast.expr) -> bool:
+    """Whether an attribute may be one of a class of the project, and no tensor's: `mask.float().to(torch.bool)`."""
+    return any(value.cls is not None or value.kind not in _OF_LIBRARIES for value in file.values(owner))
 
 
 def _method_among(
@@ -188,17 +196,17 @@ def _behind_attribute(file: Script, node: ast.Attribute) -> Iterator[tuple[Scrip
 
 def uses_device(script: Script, expression: ast.expr) -> bool:
     """Whether samples (or what collates them) may live on, or pass through, an accelerator."""
-    return any(_is_device_use(file, node) for file, node in reachable(script, expression, True))
+    found = reachable(script, expression, True)
+    samples = DerivedFromSamples(script, expression, found)
+    return any(_is_device_use(file, node, samples) for file, node in found)
 
 
-def _is_device_use(script: Script, node: ast.AST) -> bool:
+def _is_device_use(script: Script, node: ast.AST, samples: DerivedFromSamples) -> bool:
     match node:
         case ast.Call(func=ast.Attribute(attr="cuda")):
             return script.qualname(node.func) is None
-        case ast.Call(func=ast.Attribute(attr="to"), args=[first, *_]):
-            return _may_be_device(script, first)
-        case ast.keyword(arg="device", value=device):
-            return _may_be_device(script, device)
+        case ast.Call(func=ast.Attribute(attr="to"), args=[device, *_]) | ast.keyword(arg="device", value=device):
+            return _may_be_device(script, device) and not samples.have_device(script, device)
         case ast.Call(func=function):
             name = script.qualname(function) or ""
             return name.startswith("torch.cuda.") and name.endswith("Tensor")
