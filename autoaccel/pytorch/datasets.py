@@ -137,13 +137,16 @@ def generator_reads(script: Script, function: ast.AST, cls: ClassRef | None = No
 
 def _makes_generator(script: Script, expression: ast.expr) -> bool:
     made = (call for call in script.within(expression, ast.Call) if script.qualname(call.func) in _GENERATORS)
-    return any(not _is_drawn_from(script, each) for each in made) or any(
+    return any(not is_drawn_where_made(script, each) for each in made) or any(
         value.name in _GENERATORS for value in script.values(expression)
     )
 
 
-def _is_drawn_from(script: Script, generator: ast.Call) -> bool:
-    """Whether a generator only gives numbers where it is made: `np.random.RandomState(0).rand(n, 28, 28)`."""
+def is_drawn_where_made(script: Script, generator: ast.expr) -> bool:
+    """Whether an expression makes a generator that only gives numbers there, and is gone:
+    `np.random.RandomState(0).rand(n, 28, 28)`."""
+    if not isinstance(generator, ast.Call) or script.qualname(generator.func) not in _GENERATORS:
+        return False
     match script.parent(generator):
         case ast.Attribute(attr=method) as attribute if method in DRAWING_METHODS:
             return script.call_of(attribute) is not None

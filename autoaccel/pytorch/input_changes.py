@@ -204,7 +204,7 @@ def _changes_by_call(inputs: LoaderInputs, file: Script, call: ast.Call) -> bool
     if not isinstance(call.func, ast.Attribute) or not changes_owner(call.func.attr):
         return False
     method, owner = call.func.attr, call.func.value
-    if file.values(owner).kinds <= UNCHANGED or not inputs.touched(file, owner) or file.callees(call):
+    if file.values(owner).kinds <= UNCHANGED or not _is_input(inputs, file, owner) or file.callees(call):
         return False
     return not _is_held(file, owner, method) and not _gives_picture(file, owner, method)
 
@@ -224,7 +224,7 @@ def _may_change(inputs: LoaderInputs, file: Script, call: ast.Call) -> bool:
     method, owner = call.func.attr, call.func.value
     if file.values(owner).kinds <= UNCHANGED | _CONTAINERS | {Kind.TENSOR, Kind.PARAMETER}:
         return False
-    if method in inputs.methods or not inputs.touched(file, owner) or file.callees(call):
+    if method in inputs.methods or not _is_input(inputs, file, owner) or file.callees(call):
         return False  # of a class in sight: its own changes are found where they are written
     return not _is_held(file, owner, method)
 
@@ -236,6 +236,11 @@ def _gives_picture(file: Script, owner: ast.expr, method: str) -> bool:
     return method in ("resize", "rotate") and all(
         isinstance(each, ast.Call) and (file.qualname(each.func) or "").startswith("PIL.Image.") for each in made
     )
+
+
+def _is_input(inputs: LoaderInputs, file: Script, owner: ast.expr) -> bool:
+    """Whether a method changes one of these inputs, and no generator that is made for this call alone."""
+    return inputs.touched(file, owner) and not datasets.is_drawn_where_made(file, owner)
 
 
 def _is_held(file: Script, owner: ast.expr, method: str) -> bool:
