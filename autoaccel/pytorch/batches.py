@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autoaccel.analysis.call_values import returned
-from autoaccel.analysis.classes import methods
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import Kind, Value, any_item, union
-from autoaccel.dataflow.definitions import STAR, ElementPath
+from autoaccel.dataflow.abstract_values import Kind, any_item
 from autoaccel.dataflow.query import once, once_all
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import AddImport, InsertAfter
+from autoaccel.pytorch.batch_objects import makes_tensors, may_move_themselves
 from autoaccel.pytorch.changing_calls import (
     bound_methods,
     changed_by_library,
@@ -123,8 +122,7 @@ def own_to_method(script: Script, transfer: BatchTransfer) -> str | None:
         (file, made)
         for file, call in creations
         if (made := loader_made(file, call)) is not None
-        for collate in [made.at(file, "collate_fn")]
-        if collate is None or not any(_gives_objects(*collate, path) for path in transfer.paths)
+        and not any(may_move_themselves(file, made, path, transfer.method) for path in transfer.paths)
     ]
     if len(loaders) < len(creations):
         return reason
@@ -132,6 +130,8 @@ def own_to_method(script: Script, transfer: BatchTransfer) -> str | None:
         return None
     opaque = not loaders or any("collate_fn" in made.settings or made.problem for _, made in loaders)
     if not opaque and all(_gives_plain_samples(*each) for each in loaders):
+        return None
+    if loaders and all(makes_tensors(*each) for each in loaders):
         return None
     return reason if opaque or _used_by_key(script, transfer) else None
 
@@ -201,25 +201,6 @@ def _gives_plain_samples(script: Script, made: LoaderCall) -> bool:
         for file, method in methods
         for value in returned(file, method)
     )
-
-
-def _gives_objects(script: Script, collate: ast.expr, path: ElementPath) -> bool:
-    """Whether a collate function of the project returns an object with its own `to` for this part."""
-    for value in script.values(collate):
-        if value.kind is not Kind.FUNCTION or value.script is None or value.node is None:
-            continue
-        given = returned(value.script, value.node)
-        for step in path[:1]:
-            given = union(parts for owner in given for key, parts in owner.items if step == STAR or key in (step, None))
-        if any(_has_to(part) for part in given):
-            return True
-    return False
-
-
-def _has_to(value: Value) -> bool:
-    if value.cls is None or value.kind is Kind.MODULE:
-        return False
-    return any(True for _ in methods(value.cls, "to"))
 
 
 def _used_by_key(script: Script, transfer: BatchTransfer) -> bool:
