@@ -22,7 +22,7 @@ Only what the loop itself moves is moved ahead. Left alone:
 - iterators with a name that something else reads as well;
 - iterators for `next` (`batches = iter(loader)`), where samples or their order are changed once there is one;
 - scripts that capture CUDA graphs themselves;
-- objects with a `to()` of their own.
+- objects with a `to()` of their own, which move themselves in the loop.
 
 Before:
     for images, labels in loader:
@@ -34,7 +34,7 @@ After:
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from autoaccel.analysis import Script
 from autoaccel.analysis.callables import called_name
@@ -70,6 +70,7 @@ RULE = Rule(
     order=90,
 )
 BatchPart = int | str
+_ANY: tuple[ElementPath, ...] = ((), (STAR,))
 _LEAVES = "its batches go through a helper that calls itself, and may leave tensors where they are"
 
 
@@ -109,14 +110,17 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         if problem is None and any(_is_either(batch, each) for each in moves):
             problem = "a batch is moved whole, or only a part of it"
         others = (each for each in moves if each not in walks)  # a walk goes into no objects
-        problem = problem or next((p for each in others if (p := own_to_method(each.script, each))), None)
+        objects = {each: reason for each in others if (reason := own_to_method(each.script, each))}
+        if len(objects) == len(moves) or any(path[:1] in _ANY for each in objects for path in each.paths):
+            problem = problem or next(iter(objects.values()), None)
+        moves = [each for each in moves if each not in objects]  # objects are left to move themselves
         problem = problem or _read_elsewhere(script, loop)
         if problem is None and not all(looked_into(each.script, each) for each in walks):
             problem = _LEAVES
         device, trouble = device_for(batch, moves)
-        parts = _parts(batch, moves)
+        parts = _parts(batch, moves, objects)
         if problem or device is None or not parts:
-            yield RULE.skip(loop.node, problem or trouble or _kept(batch))
+            yield RULE.skip(loop.node, problem or trouble or next(iter(objects.values()), None) or _kept(batch))
             continue
         what, imports = _what(script, parts, moves)
         arguments = f", {device.text}{what}"
@@ -223,9 +227,11 @@ def _read_elsewhere(script: Script, loop: BatchSource) -> str | None:
     return None
 
 
-def _parts(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[BatchPart, ...]:
-    """Which parts of the batch may be moved ahead: `("*",)` for all of it, () for none."""
+def _parts(batch: BatchReads, moves: list[BatchTransfer], objects: Iterable[BatchTransfer]) -> tuple[BatchPart, ...]:
+    """Which parts of the batch may be moved ahead: `("*",)` for all of it, () for none. Nothing is taken from the moves
+    of `objects`."""
     kept = {read.path[:1] for read in batch.reads if read.transfer is None} | batch.shared_copies()
+    kept |= {path[:1] for each in objects for path in each.paths}
     if () in kept or not moves:
         return ()
     whole = {path[:1] for transfer in moves if moves_whole_part(transfer) for path in transfer.paths}
