@@ -14,7 +14,7 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.loader_calls import LoaderCall
-from autoaccel.pytorch.memory_aliases import VIEWING, bound_to, held_as, same_memory, unfollowed
+from autoaccel.pytorch.memory_aliases import CONVERTING, VIEWING, bound_to, held_as, same_memory, unfollowed
 
 IN_WORKERS = ("dataset", "collate_fn", "worker_init_fn")
 ALL = (*IN_WORKERS, "sampler", "batch_sampler", "generator")
@@ -122,7 +122,11 @@ class LoaderInputs:
         if not scopes.isdisjoint(self.held | self.names.keys()) or any(self._is_object(value) for value in values):
             return True
         memory = [value for value in values if value.kind in _MEMORY]
-        if any(value.script and self.touched(value.script, each) for value in memory for each in same_memory(value)):
+        if any(
+            value.script and self.touched(value.script, each)
+            for value in memory
+            for each in same_memory(value, converted=True)
+        ):
             return True
         in_place = any(value.kind is Kind.UNKNOWN or value.kind in _MEMORY for value in values)
         statement = file.parent(target)
@@ -153,7 +157,12 @@ class LoaderInputs:
             if self._is_touched(where, each):
                 return True
             views = (value for value in where.values(each) if value.kind in _MEMORY)
-            found = [(value.script, owner, part) for value in views if value.script for owner in same_memory(value)]
+            found = [
+                (value.script, owner, part)
+                for value in views
+                if value.script
+                for owner in same_memory(value, converted=True)
+            ]
             found += [
                 (where, inner, inside)
                 for inner, inside in unfollowed(where, each, part=part)
@@ -180,7 +189,7 @@ class LoaderInputs:
                         found += [(other, value, attr) for other, value in held_as(where, inner, name)]
                 case ast.Subscript(value=inner):
                     found = [(where, inner, attr)]
-                case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in VIEWING:
+                case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in VIEWING | CONVERTING:
                     found = [(where, inner, attr)]
                 case ast.Call(func=ast.Name(id="vars"), args=[inner]):
                     found = [(where, inner, "__dict__")]

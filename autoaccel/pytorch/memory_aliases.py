@@ -24,14 +24,14 @@ _SHARES = frozenset(
     for view in (*VIEW_METHODS, *VIEW_ATTRIBUTES, *"expand_dims atleast_1d atleast_2d atleast_3d".split())
 }
 VIEWING = VIEW_METHODS | {"contiguous", "numpy", "to", "storage", "untyped_storage"}
+CONVERTING = frozenset("float double half bfloat16 long int short char byte bool type type_as cpu".split())
+"""Methods that give the tensor itself where it is of that type, or in that place, already."""
 # Methods that may give the same memory, or something that holds it, where the analysis says "copy".
 MAYBE_SAME = (
     VIEW_METHODS
     | VIEW_ATTRIBUTES
-    | frozenset(
-        """contiguous float double half bfloat16 long int short char byte bool type type_as to cpu pin_memory asfarray
-    astype get pop setdefault copy popitem""".split()
-    )
+    | CONVERTING
+    | frozenset("contiguous to pin_memory asfarray astype get pop setdefault copy popitem".split())
 )
 _OF_LISTS = frozenset("torch.as_tensor torch.asarray numpy.asarray numpy.ascontiguousarray numpy.asanyarray".split())
 _SEEDED = frozenset({"random.Random", "numpy.random.RandomState"})  # which keep nothing of their seed
@@ -40,14 +40,17 @@ NEW_MEMORY = frozenset(name for name in METHODS | PRODUCTS | LOSSES if not name.
 }  # fmt: skip
 
 
-def same_memory(value: Value) -> Iterator[ast.expr]:
-    """The tensors and arrays whose memory another one may share; none where it is its own, or not known."""
+def same_memory(value: Value, *, converted: bool = False) -> Iterator[ast.expr]:
+    """The tensors and arrays whose memory another one may share; none where it is its own, or not known. `converted`:
+    what it is converted from as well, `x.float()`, which may be of that type already."""
     match value.node:
         case ast.Subscript(value=owner):
             yield owner
         case ast.Call(args=[first, *_]) if value.name in _SHARES and not _is_copied(value, first):
             yield first
-        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in VIEWING:
+        case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in VIEWING or (
+            converted and attr in CONVERTING
+        ):
             yield owner
         case ast.For(iter=owner) | ast.comprehension(iter=owner):
             yield owner

@@ -16,6 +16,7 @@ from autoaccel.pytorch.memory_aliases import bound_to, same_memory, unfollowed
         ("x[0]", ["x"]),
         ("x.view(-1)", ["x"]),
         ("x.numpy()", ["x"]),
+        ("x.float()", []),
         ("torch.from_numpy(x)", ["x"]),
         ("torch.from_numpy(y.T.copy())", []),
         ("torch.squeeze(x)", ["x"]),
@@ -27,6 +28,13 @@ def test_same_memory(expression: str, expected: list[str]) -> None:
     script = load(f"import torch\nx = torch.ones(3)\nseen({expression})\n")
     owners = [script.source(each) for value in script.values(seen(script)) for each in same_memory(value)]
     assert owners == expected
+
+
+@pytest.mark.parametrize(("expression", "expected"), [("x.float()", ["x"]), ("x.abs()", []), ("x[0]", ["x"])])
+def test_what_a_tensor_may_be_converted_from(expression: str, expected: list[str]) -> None:
+    script = load(f"import torch\nx = torch.ones(3)\nseen({expression})\n")
+    found = [each for value in script.values(seen(script)) for each in same_memory(value, converted=True)]
+    assert [script.source(each) for each in found] == expected
 
 
 @pytest.mark.parametrize(
