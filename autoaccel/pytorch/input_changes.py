@@ -121,6 +121,10 @@ def _is_change(inputs: LoaderInputs, file: Script, node: ast.AST) -> bool:
             return inputs.reads(file, owner, attr)
         case ast.Attribute(value=owner, attr=attr) if inputs.is_own(file, owner, attr):
             return True
+        case ast.Subscript(value=owner, slice=ast.Constant(value=str())) if isinstance(
+            file.parent(node), ast.AugAssign
+        ):
+            return inputs.touched(file, owner) or inputs.touched(file, node)  # `sample["image"] -= mean`
         case ast.Attribute(value=owner) | ast.Subscript(value=owner):
             return inputs.touched(file, owner)
         case _:

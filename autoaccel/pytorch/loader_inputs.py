@@ -14,7 +14,15 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.loader_calls import LoaderCall
-from autoaccel.pytorch.memory_aliases import CONVERTING, VIEWING, bound_to, held_as, same_memory, unfollowed
+from autoaccel.pytorch.memory_aliases import (
+    CONVERTING,
+    VIEWING,
+    bound_to,
+    held_as,
+    same_memory,
+    shared_elements,
+    unfollowed,
+)
 
 IN_WORKERS = ("dataset", "collate_fn", "worker_init_fn")
 ALL = (*IN_WORKERS, "sampler", "batch_sampler", "generator")
@@ -154,7 +162,7 @@ class LoaderInputs:
         reads its weights, or a view of them under another name."""
         pending = [(file, expression, False)]
         for where, each, part in pending:
-            if self._is_touched(where, each):
+            if self._is_touched(where, each, part):
                 return True
             views = (value for value in where.values(each) if value.kind in _MEMORY)
             found = [
@@ -171,30 +179,35 @@ class LoaderInputs:
             pending.extend(place for place in found if place not in pending)
         return False
 
-    def _is_touched(self, file: Script, expression: ast.expr) -> bool:
-        """The same for an object as it is written here, or as what a name was bound to is written there."""
-        places: list[tuple[Script, ast.expr, str | None]] = [(file, expression, None)]
-        for where, each, attr in places:
+    def _is_touched(self, file: Script, expression: ast.expr, part: bool = False) -> bool:
+        """The same for an object as it is written here, or as what a name was bound to is written there. `part`: for an
+        element of the object, which a copy of it has as well."""
+        places: list[tuple[Script, ast.expr, str | None, bool]] = [(file, expression, None, part)]
+        for where, each, attr, inside in places:
             if self.includes(where, each):
                 if attr is None or self.reads(where, each, attr):
                     return True
                 continue
-            found: list[tuple[Script, ast.expr, str | None]] = []
+            found: list[tuple[Script, ast.expr, str | None, bool]] = []
             match each:
                 case ast.Attribute(value=inner, attr=name):
                     if self.is_own(where, inner, name):
                         return True
-                    found = [(where, inner, name)]
+                    found = [(where, inner, name, False)]
                     if Kind.UNKNOWN in where.values(each).kinds:
-                        found += [(other, value, attr) for other, value in held_as(where, inner, name)]
-                case ast.Subscript(value=inner):
-                    found = [(where, inner, attr)]
+                        found += [(other, value, attr, inside) for other, value in held_as(where, inner, name)]
+                case ast.Subscript(value=inner, slice=index):
+                    found = [(where, inner, attr, inside or not isinstance(index, ast.Slice | ast.Tuple))]
                 case ast.Call(func=ast.Attribute(value=inner, attr=method)) if method in VIEWING | CONVERTING:
-                    found = [(where, inner, attr)]
+                    found = [(where, inner, attr, inside)]
+                case ast.Call() if Kind.UNKNOWN in where.values(each).kinds and (
+                    copied := shared_elements(where, each, part=inside)
+                ):
+                    found = [(where, copied, attr, True)]
                 case ast.Call(func=ast.Name(id="vars"), args=[inner]):
-                    found = [(where, inner, "__dict__")]
+                    found = [(where, inner, "__dict__", False)]
                 case ast.Name() if Kind.UNKNOWN in where.values(each).kinds:
-                    found = [(other, value, attr) for other, value in bound_to(where, where.definitions(each))]
+                    found = [(other, value, attr, inside) for other, value in bound_to(where, where.definitions(each))]
             places.extend(place for place in found if place not in places)
         return False
 

@@ -96,6 +96,20 @@ def _element(value: ast.expr, path: ElementPath) -> ast.expr:
     return value
 
 
+def shared_elements(file: Script, call: ast.Call, *, part: bool) -> ast.expr | None:
+    """The object of which a call gives an element, `sample.get("image")`, or, where a `part` of what it gives is asked
+    for, a copy with the same elements: `sample.copy()`, `copy.copy(sample)`."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=owner, attr="get" | "setdefault")) if file.qualname(call.func) is None:
+            return owner
+        case ast.Call(func=ast.Attribute(value=owner, attr="copy"), args=[]) if file.qualname(call.func) is None:
+            return owner if part else None
+        case ast.Call(args=[copied]) if file.qualname(call.func) == "copy.copy":
+            return copied if part else None
+        case _:
+            return None
+
+
 def made_of(file: Script, expression: ast.expr) -> list[ast.expr]:
     """What an expression that is not followed may share memory with: what it is a part of, what a call is handed."""
     match expression:

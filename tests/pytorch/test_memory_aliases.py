@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from autoaccel.analysis import Script, load
-from autoaccel.pytorch.memory_aliases import bound_to, same_memory, unfollowed
+from autoaccel.pytorch.memory_aliases import bound_to, same_memory, shared_elements, unfollowed
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,24 @@ def test_a_copy_has_the_elements_of_what_it_copies() -> None:
     script = load("def f(x):\n    seen(x.copy()[0])\n")
     [(copy, part)] = unfollowed(script, seen(script))
     assert [script.source(each) for each, _ in unfollowed(script, copy, part=part)] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "of_whole", "of_part"),
+    [
+        ("x.get('image')", "x", "x"),
+        ("x.copy()", None, "x"),
+        ("copy.copy(x)", None, "x"),
+        ("copy.deepcopy(x)", None, None),
+        ("x.clone()", None, None),
+    ],
+)
+def test_shared_elements(expression: str, of_whole: str | None, of_part: str | None) -> None:
+    script = load(f"import copy\ndef f(x):\n    seen({expression})\n")
+    call = seen(script)
+    assert isinstance(call, ast.Call)
+    found = [shared_elements(script, call, part=part) for part in (False, True)]
+    assert [each and script.source(each) for each in found] == [of_whole, of_part]
 
 
 def seen(script: Script) -> ast.expr:
