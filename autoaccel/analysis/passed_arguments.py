@@ -55,11 +55,7 @@ def _hands_on(script: Script, call: ast.Call, outer: ast.FunctionDef) -> bool:
     unpacked = [*starred, *(each.value for each in call.keywords if each.arg is None)]
     if not all(isinstance(each, ast.Name) and each.id in names for each in unpacked) or len(starred) > 1:
         return False
-    return all(
-        _is_read(script, use)
-        for use in script.within(outer, ast.Name)
-        if use.id in names and script.function(use) is outer
-    )
+    return all(_is_read(script, use) for use in script.within(outer, ast.Name) if use.id in names)
 
 
 def _is_read(script: Script, use: ast.Name) -> bool:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from autoaccel.analysis import name_lookups
+from autoaccel.analysis.classes import class_info, lineage, methods
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
@@ -143,7 +144,8 @@ def held_methods(script: Script) -> Iterator[tuple[ast.expr, ast.AST | None]]:
     None where whoever has got one may call it at any time."""
     for read in script.find(ast.Attribute):
         if changes_owner(read.attr) and isinstance(read.ctx, ast.Load) and script.call_of(read) is None:
-            yield from ((read.value, place) for place in name_lookups.calls_of(script, read))
+            if not _is_stored(script, read):
+                yield from ((read.value, place) for place in name_lookups.calls_of(script, read))
     for call in script.syntax_index.calls_named("getattr"):
         match call.args:
             case [owner, ast.Constant(value=str() as name), *_] if not changes_owner(name):
@@ -154,6 +156,18 @@ def held_methods(script: Script) -> Iterator[tuple[ast.expr, ast.AST | None]]:
         if call.args and isinstance(call.args[0], ast.Name | ast.Attribute):
             places = [*name_lookups.calls_of(script, call)]
             yield from ((owner, place) for owner in _bound_by(script, call) for place in places)
+
+
+def _is_stored(script: Script, read: ast.Attribute) -> bool:
+    """Whether objects of the project's classes keep something of their own under the name of such a method:
+    `self.resize = 84`."""
+    owners = script.values(read.value)
+    return bool(owners) and all(
+        owner.cls is not None
+        and any(read.attr in class_info(each).attributes for each in lineage(owner.cls))
+        and not any(True for _ in methods(owner.cls, read.attr))
+        for owner in owners
+    )
 
 
 def _bound_by(script: Script, partial: ast.Call) -> Iterator[ast.expr]:

@@ -23,6 +23,8 @@ _ITERATING = (
     *("itertools.", "more_itertools.", "torch.utils.data.", "tqdm", "rich.", "autoaccel"),
 )
 """Functions, by how their names begin, whose result goes on with what it is given: loaders with their samplers."""
+_SEEN = ("builtins.", "torch.", "numpy.", "math.", "copy.", "functools.")
+"""Functions that keep no iterator; those of other libraries may."""
 _READ_AT_ONCE = frozenset("list tuple set frozenset dict sorted sum any all min max next".split())
 _READ_BY_A_LOOP = frozenset("enumerate zip map filter iter tqdm islice chain".split())
 
@@ -61,9 +63,12 @@ def _is_read_by_loops_alone(script: Script, function: _Function, home: ast.AST |
             return False
         for call in other.find(ast.Call):
             name = called_name(other, call.func)
-            if name is None or not name.startswith(_ITERATING) or not _is_kept(other, call, home):
+            if name is None or not _is_kept(other, call, home):
                 continue
-            if any(_may_be(other, each, classes) for each in given_values(call)):
+            unknown = name.startswith(_ITERATING)
+            if not unknown and name.startswith(_SEEN):
+                continue
+            if any(_may_be(other, each, classes, unknown=unknown) for each in given_values(call)):
                 return False
     return True
 
@@ -77,12 +82,15 @@ def _loops_of_generators(script: Script) -> Iterator[ast.For | ast.comprehension
         yield from made.generators
 
 
-def _may_be(script: Script, expression: ast.expr, classes: set[ast.ClassDef]) -> bool:
-    """Whether a value may be an object of one of some classes."""
+def _may_be(script: Script, expression: ast.expr, classes: set[ast.ClassDef], *, unknown: bool = True) -> bool:
+    """Whether a value may be an object of one of some classes; where nothing is known of it, as `unknown` says."""
     values = script.values(expression)
     if not values:
-        return True
-    return any(value.kind is Kind.UNKNOWN or (value.cls is not None and value.cls.node in classes) for value in values)
+        return unknown
+    return any(
+        (unknown and value.kind is Kind.UNKNOWN) or (value.cls is not None and value.cls.node in classes)
+        for value in values
+    )
 
 
 @once

@@ -9,7 +9,12 @@ from typing import Final
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.query import fixpoint
 from autoaccel.dataflow.syntax_index import position
-from autoaccel.library_models.graph_operations import COPYING_METHODS, ENDING_ATTRIBUTES, ENDING_METHODS
+from autoaccel.library_models.graph_operations import (
+    COPYING_METHODS,
+    ENDING_ATTRIBUTES,
+    ENDING_METHODS,
+    SHOWING_METHODS,
+)
 from autoaccel.library_models.python_names import LOOKING
 from autoaccel.library_models.tensor_operations import CASTS, METHODS
 from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
@@ -21,6 +26,8 @@ _COMPUTING: Final = (METHODS | ENDING_METHODS | COPYING_METHODS) - _SAME
 _ASKED: Final = (ENDING_ATTRIBUTES - {"data"}) | frozenset("requires_grad grad_fn is_leaf".split())
 _CONTAINERS = ast.List | ast.Tuple | ast.Set | ast.ListComp | ast.SetComp | ast.GeneratorExp
 _BUILTINS: Final = LOOKING | frozenset("float int bool sum any all".split())
+_LOGGED: Final = frozenset(each for each in SHOWING_METHODS if each.startswith("add_"))
+"""Methods of TensorBoard's writers, which take what they are given at once."""
 _LOOKED_UP: Final = frozenset("append get setdefault items keys values format".split())
 _LIBRARIES: Final = ("math.", "numpy.", "torch.linalg.", "torch.nn.utils.")
 
@@ -102,7 +109,7 @@ def _only_computes(script: Script, call: ast.Call) -> bool:
         return function.id in _BUILTINS and not script.definitions(function)
     if not isinstance(function, ast.Attribute) or script.callees(call):
         return False
-    return function.attr in _COMPUTING | _SAME or function.attr.rstrip("_") in _COMPUTING
+    return function.attr in _COMPUTING | _SAME | _LOGGED or function.attr.rstrip("_") in _COMPUTING
 
 
 def _is_outward(script: Script, name: str) -> bool:

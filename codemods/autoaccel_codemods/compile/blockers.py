@@ -170,7 +170,8 @@ def _forward_reason(script: Script, method: ast.FunctionDef, nested: bool = True
             case ast.Subscript(ctx=ast.Load()) if host_reads.masks(script, part):
                 return "its forward pass picks elements by a mask, so its shapes depend on values"
             case ast.Call(func=ast.Attribute(attr=name)) if name in _BREAKS and script.qualname(part.func) is None:
-                return _BREAKS[name]
+                if script.kind(part.func) is not Kind.MODULE:  # `self.item(batch)`, a layer of that name
+                    return _BREAKS[name]
             case ast.Call() if host_reads.is_shaped_by_values(script, part):
                 return f"the shape of `{script.source(part.func)}(…)` in its forward pass depends on values"
             case ast.Call(func=ast.Name(id="print")):
