@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import is_constant
+from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel.pytorch import backend_settings
 from autoaccel.pytorch.forward_calls import forward_calls, passed_by
 from autoaccel.pytorch.tensor_creation import number
@@ -40,7 +41,7 @@ _OF_SIZES = frozenset(f"torch.{name}" for name in "zeros ones empty rand randn".
 _LOW = re.compile(r"\b(half|float16|bfloat16|HalfTensor|BFloat16Tensor)\b")
 _HIGH = re.compile(r"\b(double|float64|DoubleTensor)\b")
 _MOVES = frozenset("cuda cpu contiguous clone detach long int bool".split())
-_LAYOUTS = frozenset("view reshape permute transpose".split())
+_LAYOUTS = RESHAPING - {"flatten"}
 _Seen = frozenset["Definition"]
 
 
