@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from autoaccel.analysis.call_values import returned
 from autoaccel.analysis.classes import instance_kind, lineage, methods
@@ -32,6 +33,10 @@ def may_move_themselves(script: Script, made: LoaderCall, path: ElementPath, met
         return True
     if parts.kinds <= _NO_OBJECTS:
         return False
+    if collate is not None and given is not None and Kind.UNKNOWN in parts.kinds:
+        known = {value.cls.node for value in _all_within(given) if value.cls is not None}
+        if any(_has(cls, method) and cls.node not in known for cls in _classes(*collate)):
+            return True  # it makes objects of the class, and nothing shows of which part
     sources = [dataset, *([collate] if given is None and collate is not None else [])]
     return any(_may_make(source, script, method) for source in sources)
 
@@ -56,6 +61,14 @@ def _result(collate: Value) -> Values | None:
         calls = [*methods(collate.cls, "__call__")]
         return (returned(*calls[0]) or ANY) if calls else None
     return None
+
+
+def _all_within(values: Values) -> Iterator[Value]:
+    """Values with all that lie within them."""
+    for value in values:
+        yield value
+        for _, inner in value.items:
+            yield from _all_within(inner)
 
 
 def _at(values: Values, path: ElementPath) -> Values:
