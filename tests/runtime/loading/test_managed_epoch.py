@@ -284,7 +284,9 @@ def test_what_workers_fail_to_do_is_done_without(
     loader = DataLoader(kind(), 3, shuffle=True, num_workers=WorkerCount(2), persistent_workers=True)
     want = story(DataLoader(Numbers(), 3, shuffle=True), lambda loader: loader)
     assert story(loader, accel.prefetch) == want
-    assert "workers failed" in managed_epoch._statistics_of[loader].refused
+    # On a busy machine torch hears of a death by a signal while it still starts the other worker.
+    said = ["workers failed"] + (["workers could not be started"] if kind is Dies else [])
+    assert managed_epoch._statistics_of[loader].refused.startswith(tuple(said))
     assert loader._iterator is None
 
 
