@@ -4,10 +4,12 @@ say what they call."""
 from __future__ import annotations
 
 import ast
+import builtins
 from typing import TYPE_CHECKING, Final
 
 from autoaccel.analysis.classes import derived_classes
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import positional
 from autoaccel.dataflow.query import fixpoint
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.tensor_operations import STORING
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
 
 _CONTAINERS: Final = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"})
 _KEEPING: Final = STORING | {"add_module", "register_module", "setattr", "partial", "map"}
+
+_GIVING_THEMSELVES: Final = frozenset(
+    """to cuda cpu xpu to_empty train eval float double half bfloat16 type requires_grad_ apply share_memory""".split()
+)
+"""Methods of modules that give the module again: `Net().to(device)`."""
 
 
 def calls_element(script: Script, call: ast.Call) -> bool:
@@ -52,19 +59,48 @@ def may_be_contained(ref: ClassRef) -> bool:
     return any(may_be_contained(each) for each in deriving)
 
 
+def _stays_alone(script: Script, call: ast.Call, given: ast.expr) -> bool:
+    """Whether an object that a call is given goes into no container: a function of the project is followed, and what is
+    not known may do anything."""
+    name = script.qualname(call.func)
+    if name is not None and not script.is_project_name(call.func):
+        return name not in _CONTAINERS and last_name(call.func) not in _KEEPING
+    if isinstance(call.func, ast.Name) and not script.definitions(call.func) and hasattr(builtins, call.func.id):
+        return call.func.id not in _KEEPING
+    callees = script.callees(call)
+    return bool(callees) and all(_is_alone_in(other, each, script, call, given) for other, each in callees)
+
+
+def _is_alone_in(other: Script, function: ast.FunctionDef, script: Script, call: ast.Call, given: ast.expr) -> bool:
+    """The same in a function that a call enters, of the parameter that takes the object."""
+    names = [each for each in positional(function) if script.argument(call, function, each, other) is given]
+    names += [
+        each.arg for each in function.args.kwonlyargs if script.argument(call, function, each.arg, other) is given
+    ]
+    scope = other.reaching_definitions.scopes.get(function)
+    if len(names) != 1 or scope is None:
+        return False
+    bound = scope.definitions.get(names[0], ())
+    return all(_is_alone(other, use) for each in bound for use in other.uses(each))
+
+
 @fixpoint(True, False)
 def _is_alone(script: Script, made: ast.expr) -> bool:
     """Whether an object goes into no container where an expression gives it."""
     parent = script.parent(made)
     match parent:
-        case ast.Attribute():
+        case ast.Attribute(attr=method) if method in _GIVING_THEMSELVES:
             around = script.parent(parent)
-            chained = isinstance(around, ast.Call) and around.func is parent  # `Net().to(device)`
-            return not chained or _is_alone(script, around)  # type: ignore[arg-type]
+            return isinstance(around, ast.Call) and around.func is parent and _is_alone(script, around)
+        case ast.Attribute():
+            return True
         case ast.Call(func=function) if function is made:
             return True
-        case ast.Call(func=function):
-            return script.qualname(function) not in _CONTAINERS and last_name(function) not in _KEEPING
+        case ast.keyword():
+            call = script.parent(parent)
+            return isinstance(call, ast.Call) and _stays_alone(script, call, made)
+        case ast.Call():
+            return _stays_alone(script, parent, made)
         case ast.Expr() | ast.Compare() | ast.FormattedValue():
             return True
         case ast.Assign(targets=[ast.Attribute()]) | ast.AnnAssign(target=ast.Attribute()):

@@ -145,9 +145,8 @@ def _passed_keys(script: Script, definition: Definition, depth: int) -> frozense
     if definition.node is not arguments.kwarg:
         passed = list(arguments_for(script, function, definition.name))
         given = [mapping_keys(other, expression, depth) for other, expression in passed]
-        if may_be_left_out(
-            script, function, definition.name
-        ):  # some give nothing: it is the default then, or hidden behind `*` or `**`
+        # some give nothing: it is the default then, or hidden behind `*` or `**`
+        if may_be_left_out(script, function, definition.name):
             default = None if any(unpacks(call) for _, call in calls) else definition.value
             given.append(None if default is None else mapping_keys(script, default, depth))
         return frozenset().union(*(keys for keys in given if keys)) if given and None not in given else None

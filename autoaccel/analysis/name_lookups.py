@@ -31,6 +31,12 @@ MODULES_AT_RUN_TIME = re.compile(
 _NOT_CALLING = LOOKING | {"dir", "getattr", "setattr"}  # builtins that call none of their arguments
 
 
+def is_of_comprehension(script: Script, name: ast.Name) -> bool:
+    """Whether a name is one that a comprehension binds for itself: `k` of `sum(losses[k] for k in losses)`."""
+    found = script.definitions(name)
+    return bool(found) and all(isinstance(each.node, ast.comprehension) for each in found)
+
+
 def named_member(call: ast.expr) -> tuple[ast.expr, str] | None:
     """The object and the name of `getattr(object, "name")`."""
     match call:

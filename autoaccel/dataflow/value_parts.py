@@ -43,7 +43,7 @@ def _step(owner: Value, step: int | str) -> Values:
             return made(Kind.TENSOR, owner.node, owner.script)
         case Kind.ARRAY:
             return made(Kind.ARRAY, owner.node, owner.script, how="view")
-        case Kind.ITERATOR:
+        case Kind.ITERATOR if owner.how not in ("pass", "iter"):  # those hold what they go over
             return any_item(owner) or ANY
         case _:
             return ANY

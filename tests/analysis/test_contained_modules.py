@@ -46,6 +46,11 @@ net = Net()
         ("[]", "def make():\n    return Block()\nnet.last = make()", False),
         ("[]", "def make():\n    return Block()\nnet.body = nn.ModuleList([make(), make()])", True),
         ("[]", "print(isinstance(net.first, Block))", False),
+        ("[]", "def show(block):\n    print(block(1))\nshow(Block())\nshow(block=Block())", False),
+        ("[]", "def wrap(block):\n    return nn.Sequential(block, nn.ReLU())\nnet.body = wrap(Block())", True),
+        ("[]", "def wrap(*, block):\n    net.body.append(block)\nwrap(block=Block())", True),
+        ("[]", "def wrap(*blocks):\n    net.body = blocks\nwrap(Block())", True),
+        ("[]", "keep(Block())", True),
     ],
 )
 def test_contained(body: str, lines: str, contained: bool) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from autoaccel.analysis.name_lookups import is_of_comprehension
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
@@ -25,16 +26,10 @@ _COMPOUND = ast.If | ast.For | ast.AsyncFor | ast.While | ast.With | ast.AsyncWi
 def variables(script: Script, node: ast.AST) -> frozenset[str]:
     """What an expression or statement reads: names, and attributes of `self` one level deep."""
     reads = [each for each in script.in_scope(node, ast.Name) if isinstance(each.ctx, ast.Load)]
-    names = {each.id for each in reads if not _is_of_comprehension(script, each)} - {"self"}
+    names = {each.id for each in reads if not is_of_comprehension(script, each)} - {"self"}
     attributes = script.in_scope(node, ast.Attribute)
     own = (each.attr for each in attributes if isinstance(each.value, ast.Name) and each.value.id == "self")
     return frozenset(names.union(f"self.{each}" for each in own))
-
-
-def _is_of_comprehension(script: Script, read: ast.Name) -> bool:
-    """Whether a name is bound by a comprehension around it, `{k: v.cuda() for k, v in batch.items()}`."""
-    definitions = script.definitions(read)
-    return bool(definitions) and all(isinstance(each.node, ast.comprehension) for each in definitions)
 
 
 def target_variables(target: ast.expr, *, whole: bool = False) -> set[str]:

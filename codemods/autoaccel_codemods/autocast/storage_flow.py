@@ -12,6 +12,7 @@ from autoaccel.analysis.name_lookups import may_be_named
 from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.definitions import Definition
+from autoaccel.library_models.autocast_operations import FLOAT32, LOWER
 from autoaccel.library_models.in_place_operations import keeps_state
 from autoaccel.library_models.tensor_operations import ENDS, KEEPING
 from autoaccel.pytorch import implicit_calls
@@ -29,6 +30,7 @@ _RUNNING = frozenset(
     torch.utils.checkpoint.checkpoint torch.utils.checkpoint.checkpoint_sequential
     torch.nn.parallel.data_parallel""".split()
 )
+_OF_OTHER_PRECISION = frozenset[str]().union(*LOWER.values(), *FLOAT32.values())
 CONTAINERS = frozenset({Kind.SEQUENCE, Kind.MAPPING})
 _TENSORS = frozenset({Kind.TENSOR, Kind.PARAMETER})
 
@@ -238,7 +240,8 @@ def _owner_of(search: Search, low: Low, definition: Definition, seen: set[Defini
 
 
 def has_same_root(one: ast.expr, other: ast.expr) -> bool:
-    """Whether two tensors are parts of the same one, or follow from it alone: `x.min()` and `x`."""
+    """Whether two tensors are parts of the same one, or follow from it alone and in its precision: `x.min()` and `x`,
+    not `x.softmax(1)`, which autocast computes in float32."""
     return _root(one) is not None and _root(one) == _root(other)
 
 
@@ -248,7 +251,7 @@ def _root(node: ast.expr) -> str | None:
         match node:
             case ast.Name(id=name):
                 return name
-            case ast.Call(func=ast.Attribute(value=value, attr=name)) if name not in ENDS:
+            case ast.Call(func=ast.Attribute(value=value, attr=name)) if name not in ENDS | _OF_OTHER_PRECISION:
                 node = value
             case ast.Subscript(value=value) | ast.Attribute(value=value):
                 node = value

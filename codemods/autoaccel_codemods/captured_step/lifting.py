@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autoaccel.analysis.definite_assignment import is_bound, is_made_by_calls
-from autoaccel.analysis.name_lookups import reads_any_name
+from autoaccel.analysis.name_lookups import is_of_comprehension, reads_any_name
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first, comment_above, position, split_lines, walk_scope
 from autoaccel.library_models.tensor_operations import INFORMATION, METHODS
 from autoaccel.pytorch.introspection import annotations_read, name_looked_up
 from autoaccel.pytorch.reachable_code import reachable_code
-from autoaccel_codemods.captured_step.movable_statements import is_of_comprehension
 from autoaccel_codemods.captured_step.problems import DeclinedError
 from autoaccel_codemods.captured_step.region import StepRegion, receiver
 from autoaccel_codemods.captured_step.shape_numbers import follows_from_shapes

@@ -49,12 +49,6 @@ def _reads_generators_at_once(parts: list[ast.AST]) -> bool:
     return all(part in read for part in parts if isinstance(part, ast.GeneratorExp))
 
 
-def is_of_comprehension(script: Script, name: ast.Name) -> bool:
-    """Whether a name is one that a comprehension binds for itself: `k` of `sum(losses[k] for k in losses)`."""
-    found = script.definitions(name)
-    return bool(found) and all(isinstance(each.node, ast.comprehension) for each in found)
-
-
 def clips_always_or_never(script: Script, statement: ast.stmt) -> bool:
     """`if clip is not None: clip_grad_norm_(model.parameters(), clip)`, by what no step changes."""
     match statement:

@@ -70,6 +70,7 @@ RULE = Rule(
     order=90,
 )
 BatchPart = int | str
+_ITER = "builtins.iter"  # an iterator over what is fetched ahead has no length and no other attributes
 _ANY: tuple[ElementPath, ...] = ((), (STAR,))
 _LEAVES = "its batches go through a helper that calls itself, and may leave tensors where they are"
 
@@ -202,9 +203,6 @@ def _unfit(script: Script, loop: BatchSource) -> str | None:
             if isinstance(outer, ast.While) and isinstance(outer.test, ast.Constant) and outer.test.value:
                 return "it is an endless stream of batches"
     return drawn_beside(script, loop)
-
-
-_ITER = "builtins.iter"  # an iterator over what is fetched ahead has no length and no other attributes
 
 
 def _read_elsewhere(script: Script, loop: BatchSource) -> str | None:
