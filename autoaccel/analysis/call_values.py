@@ -10,7 +10,7 @@ from autoaccel.analysis import computed_members
 from autoaccel.analysis.attribute_values import attribute_of, member, members
 from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.classes import derived_classes, instance_kind, lineage
-from autoaccel.analysis.iteration_wrappers import handed_on, side_by_side
+from autoaccel.analysis.iteration_wrappers import handed_on, iterables, side_by_side
 from autoaccel.analysis.name_lookups import named_member
 from autoaccel.analysis.parameter_values import annotated_values
 from autoaccel.dataflow.abstract_values import (
@@ -67,6 +67,8 @@ def _result(script: Script, callee: Value, node: ast.Call) -> Values:
         case Kind.OBJECT | Kind.DATASET | Kind.SCHEDULER if callee.cls is not None:
             called = attribute_of(callee.cls, "__call__")
             return ANY if called is None else union(_result(script, value, node) for value in called)
+        case Kind.NONE:
+            return NOTHING  # it raises
         case _:
             return ANY
 
@@ -182,7 +184,7 @@ def _external_call(script: Script, name: str, node: ast.Call) -> Values:
     if name == "builtins.getattr" and (looked_up := computed_members.looked_up(script, node)) is not None:
         return looked_up
     if name in _AROUND and first is not None:
-        return made(Kind.ITERATOR, node, script, how=_AROUND[name], items=((None, possible(first)),))
+        return made(Kind.ITERATOR, node, script, how=_AROUND[name], items=((None, iterables(possible(first))),))
     if name == "builtins.zip":
         items = tuple((index, possible(each)) for index, (each, _) in enumerate(side_by_side(script, node)))
         return made(Kind.ITERATOR, node, script, how="zip", items=items)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.attribute_values import attribute_of
 from autoaccel.analysis.bound_receivers import is_bound
-from autoaccel.dataflow.abstract_values import Kind, Value, Values, made, union
+from autoaccel.analysis.classes import methods
+from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value, Values, made, union
 from autoaccel.dataflow.call_arguments import bind_argument, given_as
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import fixpoint, once
@@ -64,7 +66,8 @@ def handed_on(script: Script, function: ast.FunctionDef) -> str | None:
 
 
 def iterables(values: Values) -> Values:
-    """Values as a `for` sees them: objects that hand on what they were made with are iterators over that."""
+    """Values as a `for` sees them: objects that hand on what they were made with, or what they keep in an attribute,
+    are iterators over that."""
     return union(_iterable(value) for value in values) if any(value.cls is not None for value in values) else values
 
 
@@ -74,7 +77,19 @@ def _iterable(value: Value) -> Values:
         argument = _wrapped(value.script, value.node, cls, again=True, endless=False)
         if argument is not None:
             return passed_on(value.script, value.node, argument)
+    if value.kind is Kind.OBJECT and value.cls is not None and (kept := iterated_attribute(value.cls)) is not None:
+        return made(Kind.ITERATOR, value.node, value.script, how="pass", items=((None, kept),))
     return Values({value})
+
+
+def iterated_attribute(ref: ClassRef) -> Values | None:
+    """What an object keeps in the attribute whose items a `for` over it gets."""
+    found = next(methods(ref, "__iter__"), None)
+    if found is None or any(True for _ in methods(ref, "__next__", "__getattr__", "__getattribute__")):
+        return None
+    script, iterate = found
+    attribute = None if iterate.decorator_list else _attribute_iterated(script, iterate)
+    return None if attribute is None else attribute_of(ref, attribute)
 
 
 def passed_on(script: Script, call: ast.Call, argument: ast.expr) -> Values:

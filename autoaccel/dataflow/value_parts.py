@@ -51,8 +51,12 @@ def _step(owner: Value, step: int | str) -> Values:
 
 def subscript(values: Values, node: ast.Subscript, script: Script) -> Values:
     """What `values[…]` gives."""
-    step = _index(node.slice)
-    return union(_subscript(owner, step, node, script) for owner in values)
+    return union(_subscript(owner, step, node, script) for owner in values for step in _indices(node.slice))
+
+
+def _indices(index: ast.expr) -> set[int | str | None]:
+    """The places that an index may name, None for any: both of `batch["A" if forward else "B"]`."""
+    return _indices(index.body) | _indices(index.orelse) if isinstance(index, ast.IfExp) else {_index(index)}
 
 
 def _index(index: ast.expr) -> int | str | None:

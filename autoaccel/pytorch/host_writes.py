@@ -100,9 +100,10 @@ class _HostTensor:
         """Whether a batch, or a part of one, may have memory in common with what is moved."""
         if value.kind is not Kind.BATCH or value.node is not self.transfer.site:
             return False
-        if not value.path and self.transfer.path and isinstance(node, ast.Subscript | ast.AugAssign):
+        paths = self.transfer.paths
+        if not value.path and all(paths) and isinstance(node, ast.Subscript | ast.AugAssign):
             return False  # an item of the container is replaced, no tensor is changed
-        return _overlap(value.path, self.transfer.path)
+        return any(_overlap(value.path, path) for path in paths)
 
     def _was_held(self, file: Script, owner: ast.expr) -> bool:
         """Whether what is not known was bound to the tensor, or made of it: `memoryview(x.numpy())`."""

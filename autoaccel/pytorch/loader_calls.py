@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from autoaccel.analysis.classes import external_lineage, lineage
+from autoaccel.analysis.iteration_wrappers import iterated_attribute
 from autoaccel.analysis.keyword_arguments import mapping_items, mapping_keys
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import ClassRef, Kind
+from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.library_models.library_values import LOADER_CLASSES
 from autoaccel.pytorch.loader_loops import endless_loops, loader_loops
@@ -166,6 +167,23 @@ def iterations(script: Script, call: ast.Call) -> tuple[Iteration, ...]:
         for node, how, loader in _sites(file)
         if any(origin is call for _, origin in file.creations(loader))
     )
+
+
+def handed_out(script: Script, uses: tuple[Iteration, ...], call: ast.Call) -> tuple[Iteration, ...]:
+    """The loops over objects whose `__iter__`, one of these places, gives the batches of the loader `call` makes."""
+    inside = [use for use in uses if getattr(use.script.function(use.node), "name", "") == "__iter__"]
+    return tuple(
+        Iteration(file, loop, "for")
+        for file in (script.project.related(script) if inside else ())
+        for loop in file.find(ast.For)
+        if any(_gives(value, call) for value in file.values(unwrapped(file, loop.iter)))
+    )
+
+
+def _gives(value: Value, call: ast.Call) -> bool:
+    """Whether an object keeps what a call makes in the attribute whose items a `for` over it gets."""
+    kept = iterated_attribute(value.cls) if value.kind is Kind.OBJECT and value.cls is not None else None
+    return kept is not None and any(each.node is call for each in kept)
 
 
 def loops_over_unknown(script: Script) -> list[tuple[Script, ast.AST]]:

@@ -9,6 +9,7 @@ import pytest
 
 from autoaccel.analysis import Script
 from autoaccel.analysis.iteration_wrappers import wrapped_argument
+from autoaccel.dataflow.abstract_values import Kind
 from tests.analysis.test_value_inference import HEAD
 
 LOG = "class Log:\n    def every(self, items, n=10):\n        {body}\n\nlog = Log()\n"
@@ -98,3 +99,39 @@ def test_generators_are_iterated_once() -> None:
         wrapped(BAR.format(make="self.items = items", body="return iter(self.items)") + "Bar(a)\n", again=True) == "a"
     )
     assert wrapped("def f(a):\n    return a\nf(first)\n", again=True) == "first"
+
+
+KEEPS = """\
+class Loading:
+    def __init__(self, data):
+        self.loader = DataLoader(data)
+        {make}
+    def __iter__(self):
+        {body}
+{more}
+for i, batch in enumerate(Loading(data)):
+    batch
+"""
+
+
+@pytest.mark.parametrize(
+    ("make", "body", "more", "known"),
+    [
+        ("", "return iter(self.loader)", "", True),
+        ("", "for i, x in enumerate(self.loader):\n            if i > 9: break\n            yield x", "", True),
+        ("", "for x in self.loader: yield x", "    def __len__(self): return len(self.loader)", True),
+        ("", "for x in self.loader: yield x.cuda()", "", False),
+        ("", "for x in self.loader:\n            yield x\n            x.zero_()", "", False),
+        ("", "for x in self.loader: yield x", "    def __next__(self): ...", False),
+        ("self.loader = data or self.loader", "for x in self.loader: yield x", "", False),
+        ("", "for x in self.loaders: yield x", "", False),
+    ],
+)
+def test_what_an_object_keeps_is_handed_on(make: str, body: str, more: str, known: bool) -> None:
+    head = "from torch.utils.data import DataLoader\n"
+    script = Script(head + KEEPS.format(make=make, body=body, more=more), Path("script.py"))
+    loop = script.tree.body[-1]
+    assert isinstance(loop, ast.For)
+    (statement,) = loop.body
+    assert isinstance(statement, ast.Expr)
+    assert (script.kind(statement.value) is Kind.BATCH) is known

@@ -11,7 +11,7 @@ from autoaccel.dataflow.abstract_values import ANY, NUMBER, STRING, UNKNOWN, Kin
 from autoaccel.dataflow.definitions import STAR
 from autoaccel.dataflow.value_parts import container_method, element, part, subscript
 
-SCRIPT = load("for x in loader:\n    x[0], x[-1], x['k'], x[i], x[1:], x.f()\n")
+SCRIPT = load("for x in loader:\n    x[0], x[-1], x['k'], x[i], x['k' if i else 0], x[1:], x.f()\n")
 LOOP = next(SCRIPT.find(ast.For))
 NODES = {ast.unparse(each.slice): each for each in SCRIPT.find(ast.Subscript)}
 CALL = next(SCRIPT.find(ast.Call))
@@ -47,6 +47,7 @@ def test_part(value: Value, path: tuple[int | str, ...], expected: list[object])
         (BATCH, "0", [(Kind.BATCH, (0,), None)]),
         (BATCH, "'k'", [(Kind.BATCH, ("k",), None)]),
         (BATCH, "i", [(Kind.BATCH, (), "view")]),
+        (BATCH, "'k' if i else 0", [(Kind.BATCH, (0,), None), (Kind.BATCH, ("k",), None)]),
         (TENSOR, "1:", [(Kind.TENSOR, (), None)]),
         (PAIR, "-1", [(Kind.STRING, (), None)]),
         (PAIR, "1:", [(Kind.SEQUENCE, (), None)]),

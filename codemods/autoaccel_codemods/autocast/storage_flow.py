@@ -130,7 +130,35 @@ def _kept(search: Search, low: Low, script: Script, read: ast.expr, part: ValueP
     """What outlives a call is read: in the region, and by whoever calls the function outside of it."""
     search.mark(script, read, part, low, auto=search.in_region(script, read), free=True)
     if read in search.reached and read not in search.region and _called_outside(search, script, read):
-        search.mark(script, read, part, low, auto=False, free=True)
+        if not _is_computed_anew(script, read):
+            search.mark(script, read, part, low, auto=False, free=True)
+
+
+def _is_computed_anew(script: Script, read: ast.expr) -> bool:
+    """Whether a read finds what a model has computed in the same call of the function, outside of regions in float32:
+    `self.fake = self.generator(x)` is a statement of its own above it, and nothing in between may store another one."""
+    function = script.function(read)
+    if not isinstance(read, ast.Attribute) or not isinstance(function, ast.FunctionDef):
+        return False
+    found = False
+    for statement in function.body:
+        stores = any(
+            each.attr == read.attr and not isinstance(each.ctx, ast.Load)
+            for each in script.within(statement, ast.Attribute)
+        )
+        calls = script.within(statement, ast.Call)
+        if stores or not all(_stores_nothing(script, call) for call in calls):
+            found = False
+        if script.inside(read, statement):
+            return found
+        match statement:
+            case ast.Assign(targets=[ast.Attribute() as target], value=ast.Call(func=model)) if stores:
+                found = script.kind(model) is Kind.MODULE and ast.unparse(target) == ast.unparse(read)
+    return False
+
+
+def _stores_nothing(script: Script, call: ast.Call) -> bool:
+    return script.kind(call.func) is Kind.MODULE or (script.qualname(call.func) or "").startswith("torch.")
 
 
 def _called_outside(search: Search, script: Script, node: ast.AST) -> bool:

@@ -48,7 +48,7 @@ from autoaccel.dataflow.abstract_values import Value
 from autoaccel.edits import AddArguments, Code, Finding, Skipped, Tier
 from autoaccel.pytorch import datasets, device_expressions
 from autoaccel.pytorch.forwards import forward_calls
-from autoaccel.pytorch.loader_calls import Iteration, LoaderCall, iterations, loader_calls
+from autoaccel.pytorch.loader_calls import Iteration, LoaderCall, handed_out, iterations, loader_calls
 from autoaccel.pytorch.loader_loops import BatchTransfer, loader_loops, transfers
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.loader_workers.pin_memory import holds_no_tensor, told_apart
@@ -119,8 +119,9 @@ def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
     elif without:
         first = _with_workers(script, made, sources)
         yield first
-    if "pin_memory" not in given and _has_accelerator(script, uses):
-        yield _pinned(script, made, sources, uses)
+    everywhere = (*uses, *handed_out(script, uses, made.call))
+    if "pin_memory" not in given and _has_accelerator(script, everywhere):
+        yield _pinned(script, made, sources, everywhere)
     chosen = isinstance(workers, ast.Constant) and isinstance(workers.value, int) and workers.value > 0
     kept = kept_workers(script, made) if first or chosen else None
     if isinstance(kept, str):

@@ -104,6 +104,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
                 )
             elif not loop.known and moves_parts(script, loop.target, loop.node):
                 yield RULE.skip(loop.node, _unknown(script, loop.loader))
+            elif loop.known and _is_handed_out(script, loop.node):
+                yield RULE.skip(loop.node, "its object hands its batches on to a loop elsewhere")
             continue
         moves = list(dict.fromkeys(read.transfer for read in batch.reads if read.transfer in moved))
         walks = [each for each in moves if parameter(each.script, each)]
@@ -159,6 +161,12 @@ def _unmoved(script: Script, loop: ast.AST) -> str:
     if device_expressions.is_used(script):
         return "nothing shows that its batches are moved to a device"
     return "its batches stay on the CPU, and nothing shows that their samples lie in memory"
+
+
+def _is_handed_out(script: Script, loop: ast.AST) -> bool:
+    """Whether a loop gives batches to whoever iterates an object: it stands in `__iter__`, and yields."""
+    inside = getattr(script.function(loop), "name", "") == "__iter__"
+    return inside and any(True for _ in script.in_scope(loop, ast.Yield))
 
 
 def _on_cpu(script: Script, loop: LoaderLoop) -> Finding:

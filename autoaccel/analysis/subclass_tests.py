@@ -1,0 +1,79 @@
+"""What a test says of a name: after `if issubclass(cls, BaseModel):` it is that class, or one that derives from it.
+
+So classes are found that a program looks up among all that a module has: `for name, cls in vars(module).items()`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autoaccel.analysis.classes import derived_classes
+from autoaccel.dataflow.abstract_values import ANY, NOTHING, Kind, Value, Values, union
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
+
+
+def narrowed(script: Script, name: ast.Name, values: Values) -> Values:
+    """The classes that a name may stand for where it is read, if a test of the project's classes is around it; else
+    what was known of it before."""
+    tests = script.syntax_index.calls_named("issubclass")
+    if not tests or Kind.UNKNOWN not in values.kinds:
+        return values
+    for call in tests:
+        match call:
+            case ast.Call(args=[ast.Name(id=tested) as subject, base], keywords=[]) if tested == name.id:
+                if _is_told(script, call, subject, name):
+                    return _classes_below(script.inference.possible(base))
+    return values
+
+
+def _is_told(script: Script, test: ast.Call, subject: ast.Name, name: ast.Name) -> bool:
+    """Whether a name is read only where a test has said yes of the very object."""
+    bound = script.definitions(subject)
+    if not bound or list(bound) != list(script.definitions(name)):
+        return False
+    parts = (part for around in script.ancestors(test) for part in _only_if(script, test, around))
+    return any(
+        script.inside(name, part) and not any(script.inside(each.node, part) for each in bound) for part in parts
+    )
+
+
+def _only_if(script: Script, test: ast.Call, around: ast.AST) -> Iterator[ast.AST]:
+    """What a statement or an expression evaluates only if the test in its condition holds."""
+    match around:
+        case ast.If(test=condition, body=body) if _needs(script, condition, test):
+            yield from body
+        case ast.IfExp(test=condition, body=value) if _needs(script, condition, test):
+            yield value
+        case ast.ListComp(elt=value, generators=[only]) | ast.GeneratorExp(elt=value, generators=[only]):
+            if any(_needs(script, condition, test) for condition in only.ifs):
+                yield value
+        case ast.DictComp(value=value, generators=[only]):
+            if any(_needs(script, condition, test) for condition in only.ifs):
+                yield value
+
+
+def _needs(script: Script, condition: ast.expr, test: ast.Call) -> bool:
+    """Whether a condition is a test, or several that all have to hold with it among them."""
+    if isinstance(condition, ast.BoolOp) and isinstance(condition.op, ast.And):
+        return any(_needs(script, each, test) for each in condition.values)
+    return condition is test
+
+
+def _classes_below(bases: Values) -> Values:
+    """Some classes of the project and all that derive from them; `ANY` where that is not seen."""
+    if not bases:
+        return NOTHING  # as yet: it depends on itself
+    return union(_below(base) for base in bases)
+
+
+def _below(base: Value) -> Values:
+    if base.kind is not Kind.CLASS or base.cls is None:
+        return ANY
+    below = derived_classes(base.cls)
+    if below.missing is not None:
+        return ANY
+    return Values(Value(Kind.CLASS, each.node, each.script, cls=each) for each in (base.cls, *below))
