@@ -6,7 +6,9 @@ suggests is found out when the script runs, and it stays only where steps are me
 acts for float16 only.
 
 A training step is converted whole or not at all: every forward, loss, backward, clip and optimizer step that belong
-together. Binary cross-entropy of probabilities is computed in float32, outside the region. Evaluation stays in float32
+together. Binary cross-entropy of probabilities is computed in float32, outside the region; so are losses, and the last
+part of a model, that work in float32 alone: a focal loss of logits, distances as `a² + b² - 2ab` of features, margin
+heads, spectra. Evaluation stays in float32
 beside training, but not where one function does both (`if train: loss.backward()`): there validation figures come from
 the same region as the training loss. In a program that only evaluates, the forward pass of a loop is converted, and its
 result is float32. Scripts that set `cudnn.deterministic` get the same results in each run: there bfloat16 is used
@@ -144,6 +146,9 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             placed, scaled, problem = _planned(script, step, narrow=True)
             if problem is not None:
                 placed, scaled, problem = _planned(script, step, narrow=False)
+            if problem is not None:
+                apart = _planned(script, step, narrow=True, apart=True)
+                placed, scaled, problem = apart if apart[-1] is None else (placed, scaled, problem)
             if any(opens_region(script, each) for each in placed.statements(script)):
                 continue  # in a function that only what is kept leads to
             problem = problem or literal_gain.in_vain(script, step, placed)
@@ -158,9 +163,11 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         yield from _evaluation_only(script)
 
 
-def _planned(script: Script, step: TrainingStep, *, narrow: bool) -> tuple[Regions, Scaling, Problem | None]:
+def _planned(
+    script: Script, step: TrainingStep, *, narrow: bool, apart: bool = False
+) -> tuple[Regions, Scaling, Problem | None]:
     """Regions and scalers of a step, and the first problem with them."""
-    placed = regions.place_regions(script, step, narrow=narrow)
+    placed = regions.place_regions(script, step, narrow=narrow, apart=apart)
     # Where float16 is out of the question no gradient needs a scaler; on a CPU it is.
     in_float16 = not placed.needs_range and backend_settings.may_leave_the_cpu(script)
     scaled = gradient_scaling.scale_gradients(script, step) if in_float16 else Scaling()

@@ -41,8 +41,13 @@ _CARRYING = frozenset(
 _NOT_SMALL = 0.5  # a number beside which what is added no longer matters
 
 
-def in_code(code: Iterable[ScriptNode], file: Script, report_at: ast.AST) -> Iterator[Problem]:
-    """Reasons in code that comes under autocast, or is given its results; `report_at` stands for other files."""
+def in_code(
+    code: Iterable[ScriptNode], file: Script, report_at: ast.AST, *, in_float32: bool = False
+) -> Iterator[Problem]:
+    """Reasons in code that comes under autocast, or is given its results; `report_at` stands for other files. Code that
+    runs `in_float32` loses no digits but of what it is given."""
+    code = tuple(code)
+    search = _Search(code if in_float32 else ())
     seen = set[ast.AST]()
     for script, node in code:
         if getattr(node, "name", "") in ("__init__", "__new__"):
@@ -50,48 +55,72 @@ def in_code(code: Iterable[ScriptNode], file: Script, report_at: ast.AST) -> Ite
         for part in script.syntax_index.within_any(node, (ast.Call, ast.BinOp)):
             if part not in seen:
                 seen.add(part)
-                reason = _reason(script, part)
+                reason = search.reason(script, part)
                 if reason is not None:
                     yield problem_at(script, part, reason, file, report_at)
 
 
-def _reason(script: Script, node: ast.AST) -> str | None:
-    if is_distance(script, node):
-        return skip_reasons.EXPANDED_DISTANCE
-    if is_variance(script, node):
-        return skip_reasons.EXPANDED_VARIANCE
-    if (coarse := coarse_steps.reason(script, node)) is not None:
-        return coarse
-    match node:
-        case ast.Call():
-            return _call(script, node)
-        case ast.BinOp(op=ast.Div(), right=right) if not is_number(script, right) and _complements(script, right):
-            return skip_reasons.QUOTIENT_OF_COMPLEMENT
-        case ast.BinOp(op=ast.Pow(), left=left, right=right) if value_of(script, right) in (0.5, -0.5):
-            return skip_reasons.ROOT_OF_COMPLEMENT if _complements(script, left) else None
-        case _:
+class _Search:
+    """Looks for what loses digits that a region has rounded, and not code that runs in float32."""
+
+    def __init__(self, in_float32: tuple[ScriptNode, ...]) -> None:
+        self._in_float32 = in_float32
+
+    def reason(self, script: Script, node: ast.AST) -> str | None:
+        """Why a part of the code is left in float32."""
+        if is_distance(script, node):
+            return None if self._in_float32 else skip_reasons.EXPANDED_DISTANCE
+        if is_variance(script, node):
+            return skip_reasons.EXPANDED_VARIANCE
+        if (coarse := coarse_steps.reason(script, node)) is not None:
+            return coarse
+        match node:
+            case ast.Call():
+                return self._call(script, node)
+            case ast.BinOp(op=ast.Div(), right=right) if not is_number(script, right) and self._complements(
+                script, right
+            ):
+                return skip_reasons.QUOTIENT_OF_COMPLEMENT
+            case ast.BinOp(op=ast.Pow(), left=left, right=right) if value_of(script, right) in (0.5, -0.5):
+                return skip_reasons.ROOT_OF_COMPLEMENT if self._complements(script, left) else None
+            case _:
+                return None
+
+    def _call(self, script: Script, call: ast.Call) -> str | None:
+        name = last_name(call.func)
+        if name in _PROBABLE and (script.qualname(call.func) or "").startswith("torch.distributions."):
+            return _of_probabilities(script, call)
+        given = operand(script, call)
+        if given is None:
             return None
-
-
-def _call(script: Script, call: ast.Call) -> str | None:
-    name = last_name(call.func)
-    if name in _PROBABLE and (script.qualname(call.func) or "").startswith("torch.distributions."):
-        return _of_probabilities(script, call)
-    given = operand(script, call)
-    if given is None:
+        if name in _LOGS and self._complements(script, operands(script, call)[-1] if name == "xlogy" else given):
+            return skip_reasons.LOG_OF_COMPLEMENT
+        if name == "log1p" and any(map(self._is_rounded, _negatives(script, given))):
+            return skip_reasons.LOG_OF_COMPLEMENT
+        exponent = value_of(script, call.args[-1]) if name == "pow" and call.args else None
+        if (name in _ROOTS or exponent in (0.5, -0.5)) and self._complements(script, given):
+            return skip_reasons.ROOT_OF_COMPLEMENT
+        if name == "reciprocal" and self._complements(script, given):
+            return skip_reasons.QUOTIENT_OF_COMPLEMENT
+        if name in _ORDERS and any(
+            is_product(*part) for each in self._complements(script, given) for part in addends(*each)
+        ):
+            return skip_reasons.EXPANDED_DISTANCE
         return None
-    if name in _LOGS and _complements(script, operands(script, call)[-1] if name == "xlogy" else given):
-        return skip_reasons.LOG_OF_COMPLEMENT
-    if name == "log1p" and any(is_computed(*each) for each in _negatives(script, given)):
-        return skip_reasons.LOG_OF_COMPLEMENT
-    exponent = value_of(script, call.args[-1]) if name == "pow" and call.args else None
-    if (name in _ROOTS or exponent in (0.5, -0.5)) and _complements(script, given):
-        return skip_reasons.ROOT_OF_COMPLEMENT
-    if name == "reciprocal" and _complements(script, given):
-        return skip_reasons.QUOTIENT_OF_COMPLEMENT
-    if name in _ORDERS and any(is_product(*part) for each in _complements(script, given) for part in addends(*each)):
-        return skip_reasons.EXPANDED_DISTANCE
-    return None
+
+    def _complements(self, script: Script, expression: ast.expr) -> list[Place]:
+        """What of a region's results is taken from a number, in what an expression is as small as."""
+        return [each for each in _taken(script, expression) if self._is_rounded(each)]
+
+    def _is_rounded(self, place: Place) -> bool:
+        """Whether a number may be a region's result, or as close to one as the result is."""
+        return is_computed(*place) and not (self._in_float32 and all(map(self._is_computed_anew, _carried(*place))))
+
+    def _is_computed_anew(self, place: Place) -> bool:
+        """Whether an expression computes its value, in float32."""
+        script, node = place
+        inside = any(script is file and script.inside(node, part) for file, part in self._in_float32)
+        return inside and isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp | ast.Constant)
 
 
 def _of_probabilities(script: Script, call: ast.Call) -> str | None:
@@ -101,11 +130,6 @@ def _of_probabilities(script: Script, call: ast.Call) -> str | None:
         return None
     given = given_as(call, "probs") or next(iter(call.args), None)
     return skip_reasons.LOG_OF_COMPLEMENT if given is not None and is_computed(script, given) else None
-
-
-def _complements(script: Script, expression: ast.expr) -> list[Place]:
-    """What of a region's results is taken from a number, in what an expression is as small as."""
-    return [each for each in _taken(script, expression) if is_computed(*each)]
 
 
 def _carried(script: Script, expression: ast.expr) -> Iterator[Place]:

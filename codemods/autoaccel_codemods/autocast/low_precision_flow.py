@@ -84,14 +84,20 @@ def find(
     `float32_casts` is cast anyway, what is in `lifted` where it is low; `report_at` stands for other files."""
     casts = dict.fromkeys(float32_casts)
     given = len(casts)
+    ties: list[Problem] = []
     inside: list[ast.AST] = [*statements, *(each.expression for each in hoists)]
     code = running_code(script, inside)
     while True:
         search = Search(script, inside, code, casts, report_at)
         search.run()
-        search.more_casts.update(dict.fromkeys(each for each in lifted if each in search.nodes and each not in casts))
+        # First those: what else would be cast may be made of them. Equal numbers stay equal.
+        first = dict.fromkeys(each for each in lifted if each in search.nodes and each not in casts)
+        if first:
+            casts.update(first)
+            ties += [each for each in search.problems if each[1] == skip_reasons.TIES]
+            continue
         if not search.more_casts:
-            found = sorted(search.problems, key=lambda each: (each[0].lineno, each[0].col_offset))  # type: ignore[attr-defined]
+            found = sorted([*search.problems, *ties], key=lambda each: (each[0].lineno, each[0].col_offset))  # type: ignore[attr-defined]
             return LowPrecisionFlow(list(casts)[given:], found, search.computes)
         casts.update(search.more_casts)
 

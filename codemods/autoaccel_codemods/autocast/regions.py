@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import ScriptNode
-from autoaccel.dataflow.syntax_index import walk_scope
-from autoaccel.library_models.tensor_operations import FLOATING, KEEPING, LOW, PRODUCTS
+from autoaccel.dataflow.syntax_index import last_name, walk_scope
+from autoaccel.library_models.tensor_operations import FLOATING, KEEPING, LINEAR_ALGEBRA, LOW, PRODUCTS
 from autoaccel.pytorch.gradients import sets_grad_mode
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.reachable_code import reachable_code
@@ -94,22 +94,25 @@ class Regions:
         return (each for region in self.regions for each in region.statements(script))
 
 
-def place_regions(script: Script, step: TrainingStep, *, narrow: bool = True) -> Regions:
+def place_regions(script: Script, step: TrainingStep, *, narrow: bool = True, apart: bool = False) -> Regions:
     """The regions of a step. The `narrow` ones leave out what gains nothing by them: clearing gradients and counting
-    between forward and loss, arithmetic on what the regions give."""
-    return _Planner(script, step, narrow).run()
+    between forward and loss, arithmetic on what the regions give. With `apart`, losses that work in float32 alone stay
+    outside as well."""
+    return _Planner(script, step, narrow, apart).run()
 
 
 class _Planner:
-    def __init__(self, script: Script, step: TrainingStep, narrow: bool) -> None:
+    def __init__(self, script: Script, step: TrainingStep, narrow: bool, apart: bool) -> None:
         self.script = script
         self.step = step
         self.narrow = narrow
+        self.apart = apart
         self.found = Regions()
         self.loader_loops = {loop.node for loop in loader_loops(script)}
         self.slice = Slice(script, self._unwrappable)
         self.heavy = {backward.statement: backward for backward in step.backwards if self._heavy(backward.loss)}
         self.names = FreeNames(script)
+        self.for_float32: set[ast.stmt] = set()  # what stays outside, given float32
         self.probabilities = False  # a binary cross-entropy stays outside
 
     def run(self) -> Regions:
@@ -148,7 +151,7 @@ class _Planner:
     def _whole_step(self, inside: list[ast.AST]) -> None:
         """Whole or not at all: what the loss depends on does not run models in float32 beside those of the region."""
         covered = {part for each in inside for part in self.script.in_scope(each, ast.AST)}
-        statements = (each for each in self.slice.statements if each not in covered)
+        statements = (each for each in self.slice.statements if each not in covered | self.for_float32)
         for statement in sorted(statements, key=lambda each: (each.lineno, each.col_offset)):
             for part in self.script.in_scope(statement, ast.Call):
                 if part not in covered and may_run_model(self.script, part):
@@ -284,6 +287,10 @@ class _Planner:
                 self.found.lifted += self._reduced_names(statement)
                 open_region = None
                 continue
+            if self.apart and self._is_for_float32(statement):
+                flush()
+                self.found.lifted += self._reduced_names(statement)
+                continue
             if run or self._starts(statement):
                 if self._is_on_host(statement):
                     on_host |= {*gap, statement}
@@ -341,6 +348,28 @@ class _Planner:
             and {each.id for each in names} == variables(self.script, statement) & self.found.reduced
             and all(content(self.script, each) is Content.FLOATING for each in names)
         )
+
+    def _is_for_float32(self, statement: ast.stmt) -> bool:
+        """Whether a statement computes something that works in float32 alone, of what a region gives, by names: a loss,
+        or the last part of a model, `output = head(features, labels)`."""
+        if not isinstance(statement, ast.Assign | ast.AugAssign):
+            return False
+        names = self._reduced_names(statement)
+        if not names or {each.id for each in names} != variables(self.script, statement) & self.found.reduced:
+            return False
+        code = reachable_code(self.script, [statement])
+        if any(last_name(call.func) in LINEAR_ALGEBRA for file, node in code for call in file.within(node, ast.Call)):
+            return False  # of a matrix that a region has computed no digits come back
+        report_at = self.step.backwards[0].call
+        lost = any(True for _ in lost_digits.in_code(code, self.script, report_at))
+        if not (lost or unsafe_operations.needs_float32(code)):
+            return False
+        if not all(content(self.script, each) is Content.FLOATING for each in names):
+            return False
+        self.found.problems += lost_digits.in_code(code, self.script, report_at, in_float32=True)
+        self.found.problems += unsafe_operations.in_code(code, self.script, report_at, in_float32=True)
+        self.for_float32.add(statement)
+        return True
 
     def _is_elementwise(self, call: ast.Call) -> bool:
         qualified = self.script.qualname(call.func)

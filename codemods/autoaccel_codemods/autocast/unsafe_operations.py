@@ -45,48 +45,68 @@ _AT_LEAST = frozenset("clamp clamp_ clamp_min clamp_min_ clip clip_ maximum relu
 _HALF_ROUNDS_TO_ZERO = 2.0**-25  # half of the smallest number above 0
 
 
-def in_code(code: list[ScriptNode], file: Script, report_at: ast.AST) -> Iterator[Problem]:
-    """Reasons in code that comes under autocast; `report_at` in the script `file` stands for code of other files."""
-    for script, node in code:
-        if isinstance(node, ast.FunctionDef) and (
-            node.name in ("__init__", "__new__") or node.name.startswith(("init_", "_init", "reset_"))
-        ):
+def in_code(code: list[ScriptNode], file: Script, report_at: ast.AST, *, in_float32: bool = False) -> Iterator[Problem]:
+    """Reasons in code that comes under autocast, or `in_float32` is given its results alone; `report_at` in the script
+    `file` stands for code of other files."""
+    for script, node, part in _parts(code):
+        reason = (None if in_float32 else _raises(script, part)) or _is_wrong(script, part)
+        if reason is None or (script is file and not isinstance(node, ast.FunctionDef) and _is_cast(script, part)):
             continue
-        for part in breadth_first(node) if isinstance(node, ast.FunctionDef) else script.in_scope(node, ast.Call):
-            reason = _unsafe(script, part)
-            if reason is None or (script is file and not isinstance(node, ast.FunctionDef) and _is_cast(script, part)):
-                continue
-            yield problem_at(script, part, reason, file, report_at)
+        yield problem_at(script, part, reason, file, report_at)
 
 
-def _unsafe(script: Script, node: ast.AST) -> str | None:
+def needs_float32(code: list[ScriptNode]) -> bool:
+    """Whether code may raise, or be wrong, in low precision alone: on the same numbers in float32 it works."""
+    return any(_raises(script, part) is not None for script, _, part in _parts(code))
+
+
+def _parts(code: list[ScriptNode]) -> Iterator[tuple[Script, ast.AST, ast.AST]]:
+    """What may be unsafe in code, with the function or statement that it is a part of."""
+    for script, node in code:
+        if isinstance(node, ast.FunctionDef):
+            if node.name not in ("__init__", "__new__") and not node.name.startswith(("init_", "_init", "reset_")):
+                yield from ((script, node, part) for part in breadth_first(node))
+        else:
+            yield from ((script, node, part) for part in script.in_scope(node, ast.Call))
+
+
+def _raises(script: Script, node: ast.AST) -> str | None:
+    """Why code does not work in low precision, as it does in float32."""
     if isinstance(node, ast.Assert) or (isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise)):
         return skip_reasons.INSISTS if _insists(script, node.test) else None
     if not isinstance(node, ast.Call):
         return None
-    function, name, qualified = node.func, last_name(node.func), script.qualname(node.func)
+    name = last_name(node.func)
     if _refuses(script, node):
-        return skip_reasons.NO_KERNEL.format(name=qualified or name)
-    if qualified is not None and PRECISION.match(qualified):
-        return skip_reasons.MODEL_MIXED_PRECISION
-    if qualified is not None and SPARSE.match(qualified):
-        return skip_reasons.SPARSE
+        return skip_reasons.NO_KERNEL.format(name=script.qualname(node.func) or name)
     if _raises_on_mixed_dtypes(script, node):
         return skip_reasons.ONE_PRECISION.format(name=name)
     if _computed_norm(script, node):
         return skip_reasons.COMPUTED_WEIGHTS.format(name=name)
-    if _is_running_statistic(function):
-        return skip_reasons.RUNNING_AVERAGES
     if name == "bincount" and _is_weighted(script, node):
         return skip_reasons.DOUBLE_COUNTS
     if (beyond := filled_numbers.beyond_bfloat16(script, node)) is not None:
         return skip_reasons.BEYOND_BFLOAT16.format(number=beyond)
+    if name == "apply" and isinstance(node.func, ast.Attribute) and is_custom_function(script, node.func):
+        return skip_reasons.CUSTOM_FUNCTION
+    return None
+
+
+def _is_wrong(script: Script, node: ast.AST) -> str | None:
+    """Why code is not for what a region has computed, whatever precision it is in by then."""
+    if not isinstance(node, ast.Call):
+        return None
+    function, name, qualified = node.func, last_name(node.func), script.qualname(node.func)
+    if qualified is not None and PRECISION.match(qualified):
+        return skip_reasons.MODEL_MIXED_PRECISION
+    if qualified is not None and SPARSE.match(qualified):
+        return skip_reasons.SPARSE
+    if _is_running_statistic(function):
+        return skip_reasons.RUNNING_AVERAGES
     if _operand(script, node, _ANGLES) is not None:
         return skip_reasons.ANGLE.format(name=name)
     if not isinstance(function, ast.Attribute):
         return None
-    if name == "apply" and is_custom_function(script, function):
-        return skip_reasons.CUSTOM_FUNCTION
     if name in ("half", "double", "bfloat16") and not node.args:
         return skip_reasons.MODEL_CONVERTS.format(method=name)
     if name == "backward" and qualified is None and not script.callees(node):
