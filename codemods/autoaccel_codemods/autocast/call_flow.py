@@ -65,6 +65,9 @@ def argument(search: Search, low: Low, call: ast.Call) -> None:
     if not auto and Effect.SENSITIVE in call_effects(script, call):
         search.sink(low, skip_reasons.BCE_OF_STRUCTURE)
         return
+    if any(value.name == "torch.nn.EmbeddingBag" for value in values) and low.node not in call.args[:2]:
+        search.sink(low, skip_reasons.ONE_PRECISION.format(name="EmbeddingBag"))  # its weights, and those of its sums
+        return
     module = Effect.FORWARD in call_effects(script, call) and script.kind(function) is not Kind.FUNCTION
     if module and not auto:
         search.sink(low, skip_reasons.MODEL_OUTSIDE)
@@ -197,9 +200,10 @@ def _given_method(search: Search, low: Low, call: ast.Call, function: ast.Attrib
             search.pass_on(low, call)
         return
     tensor = script.kind(receiver) in (Kind.TENSOR, Kind.BATCH, Kind.PARAMETER)
-    if name in WRITING and _is_index(low, call, name):
+    writes = name in WRITING or (name == "put" and tensor)
+    if writes and _is_index(low, call, name):
         return
-    if name in WRITING:
+    if writes:
         reason = skip_reasons.ONE_PRECISION_BUFFER.format(name=name)
         search.deferred.append((low._replace(auto=auto), receiver, reason))
     elif name in PRODUCTS and not auto:
@@ -220,7 +224,7 @@ def _is_index(low: Low, call: ast.Call, name: str) -> bool:
     """Whether an argument says where to write, `x.scatter_(1, index, 1)`, and so is whole numbers whatever it seems."""
     if name.startswith("lerp"):
         return False
-    place = 0 if name.startswith(("masked", "index_put")) else 1
+    place = 0 if name.startswith(("masked", "index_put", "put")) else 1
     return any(low.node is each for each in (*call.args[place : place + 1], given_as(call, "index")))
 
 

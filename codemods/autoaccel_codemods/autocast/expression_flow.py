@@ -23,7 +23,7 @@ from autoaccel_codemods.autocast import call_flow, skip_reasons, storage_flow
 from autoaccel_codemods.autocast.coarse_steps import is_rank
 from autoaccel_codemods.autocast.operation_content import is_pair
 from autoaccel_codemods.autocast.storage_flow import CONTAINERS
-from autoaccel_codemods.autocast.unsafe_operations import written_by_index
+from autoaccel_codemods.autocast.unsafe_operations import insists, tested, written_by_index
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -182,7 +182,11 @@ def _attribute(search: Search, low: Low, parent: ast.Attribute) -> None:
         search.sink(low, skip_reasons.ONE_PRECISION.format(name=name))
     if name in ENDS:
         return
-    if name in ("to", "type") and (types := _types(script, call)):
+    types = _types(script, call) if name in ("to", "type", "view") else []
+    if types and name == "view":
+        search.problem(low, skip_reasons.BITS)
+        return
+    if types:
         if not any("half" in each or "float16" in each for each in types):
             return
     if low.auto and _goes_to_host(call, name) and not _becomes_an_array(script, call):
@@ -203,9 +207,13 @@ def _attribute(search: Search, low: Low, parent: ast.Attribute) -> None:
 
 
 def _typed(search: Search, low: Low, dtype: ast.expr) -> None:
-    """`torch.zeros(n, dtype=out.dtype)`, `x.to(out.dtype)`, `print(out.dtype)`."""
+    """`torch.zeros(n, dtype=out.dtype)`, `x.to(out.dtype)`, `print(out.dtype)`, `assert out.dtype == torch.float`."""
     if _is_shown(low.script, dtype):
         search.sink(low, skip_reasons.TYPE_SHOWN)
+        return
+    test = tested(low.script.statement(dtype))
+    if test is not None and low.script.inside(dtype, test) and insists(low.script, test):
+        search.sink(low, skip_reasons.INSISTS)
         return
     parent = low.script.parent(dtype)
     if isinstance(parent, ast.keyword):
@@ -220,12 +228,16 @@ def _is_shown(script: Script, dtype: ast.expr) -> bool:
     """Whether a type is printed or becomes a text: by itself, in a text, for each of several."""
     for around in script.ancestors(dtype):
         match around:
-            case (
-                ast.FormattedValue() | ast.JoinedStr() | ast.ListComp() | ast.GeneratorExp() | ast.List() | ast.Tuple()
-            ):
+            case ast.ListComp() | ast.GeneratorExp() | ast.List() | ast.Tuple():
                 pass
+            case ast.FormattedValue():
+                return True
+            case ast.BinOp(op=ast.Mod(), left=ast.Constant(value=str())):
+                return True
             case ast.Call(func=ast.Name(id="print" | "str" | "repr") as function):
                 return not script.definitions(function)
+            case ast.Call(func=ast.Attribute(attr="format" | "debug" | "info" | "warning" | "error")):
+                return True
             case _:
                 return False
     return False

@@ -121,6 +121,7 @@ PRODUCT_OUTSIDE: Final = "a matrix product outside of the region needs one preci
 TO_HOST: Final = "the region computes on the CPU with it, where autocast of another device does nothing"
 NUMPY_COMPUTES: Final = "NumPy, which has no bfloat16, computes with it"
 HANDED_TO_NUMPY: Final = "it hands values to NumPy, which has no bfloat16"
+BITS: Final = "the bits of its numbers are looked at as those of another type"
 TYPE_SHOWN: Final = "its type is printed"
 NOT_FOLLOWED: Final = "it is handed to code that is not followed"
 NOT_SEEN: Final = "it is handed to code that is not seen"

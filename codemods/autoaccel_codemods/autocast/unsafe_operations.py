@@ -72,8 +72,8 @@ def _parts(code: list[ScriptNode]) -> Iterator[tuple[Script, ast.AST, ast.AST]]:
 
 def _raises(script: Script, node: ast.AST) -> str | None:
     """Why code does not work in low precision, as it does in float32."""
-    if isinstance(node, ast.Assert) or (isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise)):
-        return skip_reasons.INSISTS if _insists(script, node.test) else None
+    if (test := tested(node)) is not None:
+        return skip_reasons.INSISTS if insists(script, test) else None
     if not isinstance(node, ast.Call):
         return None
     name = last_name(node.func)
@@ -114,7 +114,13 @@ def _is_wrong(script: Script, node: ast.AST) -> str | None:
     return None
 
 
-def _insists(script: Script, test: ast.expr) -> bool:
+def tested(node: ast.AST) -> ast.expr | None:
+    """What an `assert` holds, or an `if` that raises asks."""
+    raises = isinstance(node, ast.Assert) or (isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise))
+    return node.test if raises else None  # type: ignore[attr-defined]
+
+
+def insists(script: Script, test: ast.expr) -> bool:
     """`assert x.dtype == torch.float32`."""
     parts = [each for each in breadth_first(test) if isinstance(each, ast.Attribute)]
     return any(each.attr == "dtype" for each in parts) and any(script.qualname(each) in _FULL for each in parts)
