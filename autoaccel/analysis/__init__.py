@@ -9,7 +9,7 @@ From the outside in:
     contained_modules    which modules may be elements of a container, that runs them
     iteration_wrappers   functions and classes that hand on what they iterate
     computed_members     members that are looked up by names which the program computes
-    subclass_tests       classes that a name may stand for behind `issubclass`
+    type_tests           what `issubclass` and `is_tensor` say of what they ask for
     attribute_values     what attributes may be
     parameter_values     what parameters may be
     attributes           what is stored in an attribute of a class, and by whom

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis import computed_members, subclass_tests
+from autoaccel.analysis import computed_members, type_tests
 from autoaccel.analysis.attribute_values import members, stored_values
 from autoaccel.analysis.call_values import call_values
 from autoaccel.analysis.container_stores import with_stores
@@ -103,6 +103,8 @@ class Inference:
                 if (looked_up := computed_members.looked_up(self.script, node)) is not None:
                     return looked_up
                 return subscript(self.possible(node.value), node, self.script)
+            case ast.IfExp(test=test, orelse=orelse) if type_tests.is_no_tensor(self.script, test):
+                return self.possible(orelse)
             case ast.IfExp(body=body, orelse=orelse):
                 return self.possible(body) | self.possible(orelse)
             case ast.BoolOp(values=values):
@@ -161,7 +163,7 @@ class Inference:
     def _name(self, node: ast.Name) -> Values:
         definitions = self.script.definitions(node)
         if definitions or self.script.project.star_import(self.script, node.id) is not None:
-            return subclass_tests.narrowed(self.script, node, self._bound_to(node.id, definitions))
+            return type_tests.narrowed(self.script, node, self._bound_to(node.id, definitions))
         return made(Kind.EXTERNAL, name=f"builtins.{node.id}") if node.id in BUILTINS else ANY
 
     def exported(self, name: str) -> Values:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from autoaccel.analysis.classes import is_plain_object
 from autoaccel.analysis.imported_names import imported
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
@@ -206,6 +207,10 @@ def _may_have_carried(script: Script, added: Definition, seen: set[Definition]) 
 def _call_may_carry(script: Script, call: ast.Call, function: ast.expr, seen: set[Definition]) -> bool:
     name = script.qualname(function)
     arguments = given_values(call)
+    made = script.values(call)
+    if made and all(value.node is call and is_plain_object(value) for value in made):
+        # An object that is made; what its constructor keeps, and its other methods, is asked for there.
+        return any(may_carry_graph(script, each, seen) for each in arguments)
     if name is not None:
         if name in ENDING_FUNCTIONS or name.startswith((*ENDING_LIBRARIES, "numpy.")):
             return False

@@ -206,12 +206,40 @@ def _is_device_use(script: Script, node: ast.AST, samples: DerivedFromSamples) -
         case ast.Call(func=ast.Attribute(attr="cuda")):
             return script.qualname(node.func) is None
         case ast.Call(func=ast.Attribute(attr="to"), args=[device, *_]) | ast.keyword(arg="device", value=device):
+            if _is_of_tensor_given(script, device):
+                return False  # whoever gives it is asked as well
             return _may_be_device(script, device) and not samples.have_device(script, device)
         case ast.Call(func=function):
             name = script.qualname(function) or ""
             return name.startswith("torch.cuda.") and name.endswith("Tensor")
         case _:
             return False
+
+
+def _is_of_tensor_given(script: Script, device: ast.expr) -> bool:
+    """`mean.to(data.device) if torch.is_tensor(data) else mean`: where a parameter is, which surely is a tensor."""
+    match device:
+        case ast.Attribute(value=ast.Name() as name, attr="device"):
+            bound = script.definitions(name)
+        case _:
+            return False
+    if not bound or any(each.how != "param" or each.name == "self" for each in bound):
+        return False
+    for around in script.ancestors(device):
+        match around:
+            case ast.IfExp(test=test, body=body) if script.inside(device, body):
+                pass
+            case ast.If(test=test, body=[first, *_] as block) if any(script.inside(device, each) for each in block):
+                pass
+            case _:
+                continue
+        match test:
+            case ast.Call(func=function, args=[ast.Name(id=tested)]) if tested == name.id:
+                return script.qualname(function) == "torch.is_tensor"
+            case ast.Call(func=ast.Name(id="isinstance") as function, args=[ast.Name(id=tested), kind]):
+                known = tested == name.id and not script.definitions(function)
+                return known and script.qualname(kind) == "torch.Tensor"
+    return False
 
 
 def _may_be_device(script: Script, expression: ast.expr) -> bool:

@@ -1,4 +1,4 @@
-"""What a test says of a name: the classes that it may stand for behind `issubclass`, or what was known before."""
+"""What tests of types say: the classes behind `issubclass`, and what is none of a tensor."""
 
 from __future__ import annotations
 
@@ -66,3 +66,21 @@ def test_classes_in_other_files(tmp_path: Path) -> None:
 def test_classes_that_are_made_while_it_runs(tmp_path: Path) -> None:
     text = FIND.format(before=BASE + "made = type('Made', (Base,), {})\n", body=CASES["the table of a module"][0])
     assert said(tmp_path, text, {}) is None
+
+
+SCALE = "import numpy as np\nimport torch\ndef scale(x):\n    return {expression}\nscale({given})\n"
+
+
+@pytest.mark.parametrize(
+    ("expression", "given", "expected"),
+    [
+        ("x.float() if torch.is_tensor(x) else x", "np.ones(3)", ["numpy.ones"]),
+        ("torch.zeros(3) if isinstance(x, torch.Tensor) else x", "np.ones(3)", ["numpy.ones"]),
+        ("torch.zeros(3) if torch.is_tensor(x) else x", "torch.ones(3)", ["torch.ones", "torch.zeros"]),
+        ("torch.zeros(3) if torch.is_tensor(x) else x", "unknown", None),
+        ("torch.zeros(3) if isinstance(x, np.ndarray) else x", "np.ones(3)", ["numpy.ones", "torch.zeros"]),
+        ("torch.zeros(3) if torch.is_tensor(x) else x", "np.ones(3))\nscale(unknown", None),
+    ],
+)
+def test_what_is_no_tensor(tmp_path: Path, expression: str, given: str, expected: list[str] | None) -> None:
+    assert said(tmp_path, SCALE.format(expression=expression, given=given), {}) == expected

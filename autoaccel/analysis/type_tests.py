@@ -1,6 +1,7 @@
-"""What a test says of a name: after `if issubclass(cls, BaseModel):` it is that class, or one that derives from it.
+"""What tests of types say: `if issubclass(cls, BaseModel):`, `mean.to(x.device) if torch.is_tensor(x) else mean`.
 
-So classes are found that a program looks up among all that a module has: `for name, cls in vars(module).items()`.
+Behind the first a name is that class, or one that derives from it. So classes are found that a program looks up among
+all that a module has: `for name, cls in vars(module).items()`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,24 @@ from autoaccel.dataflow.abstract_values import ANY, NOTHING, Kind, Value, Values
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+
+
+_NO_TENSORS = frozenset(
+    {Kind.ARRAY, Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.SEQUENCE, Kind.MAPPING, Kind.DEVICE, Kind.DTYPE}
+)
+
+
+def is_no_tensor(script: Script, test: ast.expr) -> bool:
+    """Whether a test asks if something is a tensor that surely is none."""
+    match test:
+        case ast.Call(func=function, args=[asked], keywords=[]) if script.qualname(function) == "torch.is_tensor":
+            pass
+        case ast.Call(func=ast.Name(id="isinstance") as function, args=[asked, kind], keywords=[]):
+            if script.definitions(function) or script.qualname(kind) != "torch.Tensor":
+                return False
+        case _:
+            return False
+    return script.inference.possible(asked).kinds <= _NO_TENSORS
 
 
 def narrowed(script: Script, name: ast.Name, values: Values) -> Values:
