@@ -229,7 +229,7 @@ def _is_of_tensor_given(script: Script, device: ast.expr) -> bool:
         match around:
             case ast.IfExp(test=test, body=body) if script.inside(device, body):
                 pass
-            case ast.If(test=test, body=[first, *_] as block) if any(script.inside(device, each) for each in block):
+            case ast.If(test=test, body=block) if any(script.inside(device, each) for each in block):
                 pass
             case _:
                 continue
