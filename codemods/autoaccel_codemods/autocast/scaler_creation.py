@@ -21,7 +21,8 @@ from autoaccel_codemods.autocast.blockers import Problem
 class ScalerCreation:
     """Make a scaler for some optimizers beside a statement: `after` the optimizers, or before the loop that uses them.
 
-    `owner` is the receiver when it becomes an attribute (`self`), else None.
+    `owner` is the receiver when it becomes an attribute (`self`), else None; `also` are statements of other branches,
+    after which it is made as well.
     """
 
     statement: ast.stmt
@@ -29,6 +30,7 @@ class ScalerCreation:
     optimizers: tuple[str, ...]
     owner: str | None
     scopes: tuple[ScopeNode, ...]
+    also: tuple[ast.stmt, ...] = ()
 
 
 def scaler_creations(script: Script, step: TrainingStep) -> Iterator[ScalerCreation | Problem]:
@@ -109,7 +111,13 @@ def _beside_definitions(script: Script, step: TrainingStep, optimizers: tuple[st
             return None
         statements = [each.node for each in definitions if isinstance(each.node, ast.stmt)]
         made.setdefault(each.optimizer.id, {}).update(dict.fromkeys(statements))
-    found = last_binding(script, [list(statements) for statements in made.values()])
+    groups = [list(statements) for statements in made.values()]
+    found = last_binding(script, groups)
+    branches = _branches(script, groups[0]) if found is None and len(groups) == 1 else ()
+    if branches:
+        found = branches[0]
+        while isinstance(above := script.parent(found), ast.If):  # that a step is below it is enough
+            found = above
     if found is None:
         return None
     scope = script.function(found) or script.tree
@@ -118,7 +126,30 @@ def _beside_definitions(script: Script, step: TrainingStep, optimizers: tuple[st
             return None
         if function is scope and not all(_reached(script, found, statement) for statement in _sites(step, function)):
             return None
+    if branches:
+        return ScalerCreation(branches[0], True, optimizers, None, step.scopes, branches[1:])
     return ScalerCreation(found, True, optimizers, None, step.scopes)
+
+
+def _branches(script: Script, statements: list[ast.stmt]) -> tuple[ast.stmt, ...]:
+    """The assignments of an optimizer in the branches of one `if … elif …` without an `else`: a step that runs in none
+    of these cases fails by itself."""
+    branches: list[ast.stmt] = []
+    first = min(statements, key=position)
+    chain = script.parent(first)
+    while isinstance(chain, ast.If):
+        own = [each for each in statements if each in chain.body]
+        if len(own) != 1:
+            return ()
+        branches += own
+        match chain.orelse:
+            case []:
+                return tuple(branches) if len(branches) == len(statements) else ()
+            case [ast.If() as chain]:
+                pass
+            case _:
+                return ()
+    return ()
 
 
 def _filled_later(script: Script, definition: Definition) -> bool:

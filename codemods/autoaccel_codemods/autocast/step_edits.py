@@ -110,6 +110,7 @@ def _scaling(script: Script, step: TrainingStep, found: Regions, scaled: Scaling
         owner = "" if creation.owner is None else f"{creation.owner}."
         made = Code(literal(f"{owner}{name} = {script.accel}.grad_scaler({', '.join(creation.optimizers)})"))
         yield InsertAfter(creation.statement, made) if creation.after else InsertBefore(creation.statement, made)
+        yield from (InsertAfter(each, made) for each in creation.also)
         for scope in creation.scopes:
             scalers[scope] = name if creation.owner is None else f"self.{name}"
     for backward in step.backwards:

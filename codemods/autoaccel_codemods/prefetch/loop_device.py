@@ -139,7 +139,9 @@ def _is_plain(test: ast.expr) -> bool:
         case ast.Compare(left=value, ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
             return _is_plain(value)
         case ast.Call(func=function, args=[], keywords=[]):
-            return ast.unparse(function) == "torch.cuda.is_available"
+            return ast.unparse(function) in ("torch.cuda.is_available", "torch.cuda.device_count")
+        case ast.Compare(left=ast.Call() as value, comparators=[ast.Constant(value=int())]):
+            return _is_plain(value)
         case _:
             return False
 
