@@ -11,6 +11,7 @@ from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import derived_classes, instance_kind, is_lent
 from autoaccel.analysis.passed_arguments import handed_on
+from autoaccel.analysis.started_functions import starts
 from autoaccel.dataflow.abstract_values import ANY, NOTHING, ClassRef, Kind, Value, Values, made, union
 from autoaccel.dataflow.call_arguments import bind_argument, positional, unpacks
 from autoaccel.dataflow.definitions import STAR, Definition
@@ -27,8 +28,13 @@ def parameter_values(script: Script, definition: Definition) -> Values:
     function = definition.scope.node
     assert isinstance(argument, ast.arg)
     if definition.path == (STAR,):
-        several = getattr(getattr(function, "args", None), "vararg", None) is argument
-        return made(Kind.SEQUENCE if several else Kind.MAPPING, argument, script)
+        if getattr(getattr(function, "args", None), "vararg", None) is argument:
+            return made(Kind.SEQUENCE, argument, script)
+        given = keywords_given(script, definition)
+        items = tuple(
+            (name, union(file.inference.possible(each) for file, each in values)) for name, values in given.items()
+        )
+        return made(Kind.MAPPING, argument, script, items=items)
     annotated = annotated_values(script, argument.annotation)
     if annotated:
         return _passed(script, function, argument, annotated)
@@ -53,6 +59,34 @@ def parameter_values(script: Script, definition: Definition) -> Values:
         used = _by_use(script, definition)
         if used and not any(value.kind not in (Kind.UNKNOWN, Kind.NONE) for value in found):
             return used
+    return found
+
+
+def keywords_given(script: Script, definition: Definition) -> dict[str, list[tuple[Script, ast.expr]]]:
+    """What `**kwargs` holds, by its names, where a function only reads it, by names, and all who call it are seen;
+    nothing else."""
+    function = definition.scope.node
+    callers = script.callers(function)
+    calls = [*callers]
+    if callers.missing is not None or any(True for _ in starts(script, function)):
+        return {}
+    if any(each.arg is None for _, call in calls for each in call.keywords):
+        return {}
+    for use in script.uses(definition):
+        match script.parent(use):
+            case ast.Subscript(slice=ast.Constant(value=str()), ctx=ast.Load()):
+                pass
+            case ast.keyword(arg=None):
+                pass
+            case _:
+                return {}
+    arguments = getattr(function, "args", None)
+    own = {*positional(function), *(each.arg for each in getattr(arguments, "kwonlyargs", ()))}
+    found: dict[str, list[tuple[Script, ast.expr]]] = {}
+    for other, call in calls:
+        for each in call.keywords:
+            if each.arg is not None and each.arg not in own:
+                found.setdefault(each.arg, []).append((other, each.value))
     return found
 
 

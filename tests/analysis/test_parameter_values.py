@@ -65,3 +65,26 @@ def test_defaults(text: str, kinds: set[Kind]) -> None:
     script = load(HEAD + text)
     (use,) = (node for node in ast.walk(script.tree) if isinstance(node, ast.Name) and node.id == "m")
     assert script.inference.possible(use).kinds == kinds
+
+
+KEYWORDS = "class Net(nn.Module): ...\ndef f(a, **more):\n    {body}\n    return more['net']\n{calls}\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "calls", "kinds"),
+    [
+        ("pass", "f(1, net=Net())", {Kind.MODULE}),
+        ("g(**more)", "f(a=1, net=Net(), n=2)\nf(2, net=None)", {Kind.MODULE, Kind.NONE}),
+        ("pass", "f(1, other=Net())", {Kind.UNKNOWN}),
+        ("pass", "f(1, **options)", {Kind.UNKNOWN}),
+        ("more.update(x)", "f(1, net=Net())", {Kind.UNKNOWN}),
+        ("more['net'] = x", "f(1, net=Net())", {Kind.UNKNOWN}),
+        ("keep(more)", "f(1, net=Net())", {Kind.UNKNOWN}),
+        ("pass", "f(1, net=Net())\nhand_on(f)", {Kind.UNKNOWN}),
+        ("pass", "f(1, net=Net())\nthreading.Thread(target=f, kwargs=options).start()", {Kind.UNKNOWN}),
+    ],
+)
+def test_keyword_arguments(body: str, calls: str, kinds: set[Kind]) -> None:
+    script = load("import threading\nfrom torch import nn\n" + KEYWORDS.format(body=body, calls=calls))
+    (given,) = (each for each in script.find(ast.Subscript) if isinstance(script.parent(each), ast.Return))
+    assert script.values(given).kinds == kinds

@@ -8,10 +8,11 @@ from typing import Final
 
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, instance_kind, lineage
+from autoaccel.analysis.parameter_values import keywords_given
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
-from autoaccel.dataflow.definitions import Definition
+from autoaccel.dataflow.definitions import STAR, Definition
 from autoaccel.dataflow.syntax_index import last_name
 
 _RETURNS_MODEL = frozenset("to cuda cpu xpu float half double bfloat16 train eval apply requires_grad_".split())
@@ -46,8 +47,20 @@ def made_at(script: Script, expression: ast.expr, seen: set[object]) -> Iterator
                         seen.add(value)
                         statement = each.script.statement(value)
                         yield from _assigned(each.script, statement, value, expression.attr, seen)
+    elif isinstance(expression, ast.Subscript):
+        for other, argument in _by_keyword(script, expression):
+            yield from made_at(other, argument, seen)
     elif isinstance(expression, ast.Call) and (receiver := _passed_on(script, expression)) is not None:
         yield from made_at(script, receiver, seen)
+
+
+def _by_keyword(script: Script, expression: ast.Subscript) -> Iterator[tuple[Script, ast.expr]]:
+    """What `kwargs["model"]` is given where the function is called."""
+    match expression:
+        case ast.Subscript(value=ast.Name() as name, slice=ast.Constant(value=str(key))):
+            for definition in script.definitions(name):
+                if definition.how == "param" and definition.path == (STAR,):
+                    yield from keywords_given(script, definition).get(key, ())
 
 
 def _part(definition: Definition) -> ast.expr | None:
@@ -92,9 +105,11 @@ def _is_handed_anew(script: Script, name: ast.expr) -> bool:
     return bool(given) and made and script.values(name).kinds == {Kind.MODULE}
 
 
-def _other_name(script: Script, value: ast.expr) -> ast.Name | ast.Attribute | None:
+def _other_name(script: Script, value: ast.expr) -> ast.Name | ast.Attribute | ast.Subscript | None:
     """What a model that an expression gives is called already: `model.to(device)`, `DistributedDataParallel(model)`."""
     if isinstance(value, ast.Name | ast.Attribute):
+        return value
+    if isinstance(value, ast.Subscript) and any(True for _ in _by_keyword(script, value)):
         return value
     if not isinstance(value, ast.Call):
         return None
@@ -106,9 +121,11 @@ def _other_name(script: Script, value: ast.expr) -> ast.Name | ast.Attribute | N
     return _passed_on(script, value) or _handed_back(script, value)
 
 
-def _passed_on(script: Script, call: ast.Call) -> ast.Name | ast.Attribute | None:
+def _passed_on(script: Script, call: ast.Call) -> ast.Name | ast.Attribute | ast.Subscript | None:
     """The model that a method of its own returns: `model.to(device)`."""
     match call.func:
+        case ast.Attribute(value=ast.Subscript() as receiver, attr=attr) if attr in _RETURNS_MODEL:
+            return receiver if any(True for _ in _by_keyword(script, receiver)) else None
         case ast.Attribute(value=ast.Name() | ast.Attribute() as receiver, attr=attr) if attr in _RETURNS_MODEL:
             return receiver if script.qualname(receiver) is None else None
         case _:
