@@ -53,9 +53,9 @@ def of_model(script: Script, model: TrainedModel) -> str | None:
         return "its shapes depend on what it detects"
     if any(value.kind not in (Kind.MODULE, Kind.NONE) for value in script.values(model.target)) or not model.values:
         return "nothing shows that it is a module"
+    if all(is_small(script, value) for value in model.values):
+        return "a single layer has nothing to fuse"
     for value in model.values:
-        if is_small(script, value):
-            return "a single layer has nothing to fuse"
         if is_function(value):
             return "it is a criterion, or another function in the form of a module"
         if (reason := _layer_reason(value.name)) is not None:

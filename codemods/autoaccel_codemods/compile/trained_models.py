@@ -122,7 +122,8 @@ def _above_training(
 def _trained(script: Script, origins: list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]) -> TrainedModel:
     origins = _above_training(script, origins)
     made, target = origins[-1]
-    values = tuple(each for each in script.values(target) if each.kind is Kind.MODULE and not _is_abstract(each))
+    possible = dict.fromkeys(value for _, each in origins for value in script.values(each))
+    values = tuple(each for each in possible if each.kind is Kind.MODULE and not _is_abstract(each))
     anchor = common_statement(script, [assign for assign, _ in origins])
     if anchor is None:
         return TrainedModel(made, target, made, None, values, "it is made in several places")
