@@ -29,6 +29,7 @@ from autoaccel.pytorch.reachable_code import tabled_functions
 from autoaccel.pytorch.step_effects import Effect, call_effects, is_sensitive
 from autoaccel_codemods.autocast import skip_reasons, storage_flow
 from autoaccel_codemods.autocast.operation_content import is_pair
+from autoaccel_codemods.autocast.unsafe_operations import is_float32
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -92,6 +93,8 @@ def _given_library(search: Search, low: Low, call: ast.Call, qualified: str) -> 
     last = qualified.rsplit(".", 1)[-1]
     if last in ("numpy", "__array__"):
         search.sink(low, skip_reasons.HANDED_TO_NUMPY)
+    elif qualified in ("torch.nn.Parameter", "torch.nn.Buffer"):
+        search.sink(low, skip_reasons.MADE_A_PARAMETER, early=True)
     elif qualified == "torch.save" or (qualified.startswith("torch.utils.") and "checkpoint" not in qualified):
         search.sink(low, skip_reasons.SAVED)
     elif qualified.startswith(TORCH):
@@ -151,6 +154,8 @@ def refused(low: Low, call: ast.Call, name: str) -> str | None:
 
 
 def _given_builtin(search: Search, low: Low, call: ast.Call, name: str) -> None:
+    if name == "isinstance" and search.is_of_step(low) and is_float32(low.script, call):
+        search.sink(low, skip_reasons.INSISTS)
     if name in NO_TENSOR_BUILTINS:
         return
     arguments = given_values(call)

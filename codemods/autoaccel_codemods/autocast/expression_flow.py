@@ -23,12 +23,13 @@ from autoaccel_codemods.autocast import call_flow, skip_reasons, storage_flow
 from autoaccel_codemods.autocast.coarse_steps import is_rank
 from autoaccel_codemods.autocast.operation_content import is_pair
 from autoaccel_codemods.autocast.storage_flow import CONTAINERS
-from autoaccel_codemods.autocast.unsafe_operations import insists, tested, written_by_index
+from autoaccel_codemods.autocast.unsafe_operations import insists, is_float32, tested, written_by_index
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
     from autoaccel_codemods.autocast.low_precision_flow import Low, Search, ValuePart
 
+_SIZES = frozenset({"nbytes", "itemsize"})
 ITERATED = frozenset("items values keys get pop popleft popitem copy".split())
 
 
@@ -154,7 +155,11 @@ def _added(search: Search, low: Low, parent: ast.AugAssign) -> None:
 
 def _attribute(search: Search, low: Low, parent: ast.Attribute) -> None:
     script = low.script
-    if not isinstance(parent.ctx, ast.Load) or parent.attr in INFORMATION:
+    if not isinstance(parent.ctx, ast.Load):
+        return
+    if parent.attr in INFORMATION or parent.attr == "nbytes":
+        if parent.attr in _SIZES and search.is_of_step(low):
+            search.sink(low, skip_reasons.TYPE_SHOWN)
         return
     call = script.parent(parent)
     if parent.attr in ("numpy", "__array__"):
@@ -169,6 +174,9 @@ def _attribute(search: Search, low: Low, parent: ast.Attribute) -> None:
     name = parent.attr
     if search.callees(script, call) or script.kind(parent) is Kind.MODULE:
         search.pass_on(low, call)
+        return
+    if (name == "element_size" or (name == "type" and not given_values(call))) and search.is_of_step(low):
+        search.sink(low, skip_reasons.TYPE_SHOWN)
         return
     if name in WRITING:
         _written(search, low, low.node, call.args[-1] if call.args else None)
@@ -215,6 +223,9 @@ def _typed(search: Search, low: Low, dtype: ast.expr) -> None:
     if test is not None and low.script.inside(dtype, test) and insists(low.script, test):
         search.sink(low, skip_reasons.INSISTS)
         return
+    if search.is_of_step(low) and _is_asked(low.script, dtype):
+        search.sink(low, skip_reasons.TYPE_SHOWN)
+        return
     parent = low.script.parent(dtype)
     if isinstance(parent, ast.keyword):
         parent = low.script.parent(parent)
@@ -222,6 +233,20 @@ def _typed(search: Search, low: Low, dtype: ast.expr) -> None:
         search.pass_on(low, parent)
     elif isinstance(parent, ast.Assign):
         search.pass_on(low, dtype)
+
+
+def _is_asked(script: Script, dtype: ast.expr) -> bool:
+    """Whether a type is compared with float32, or asked for its limits, by itself or under a name; or shown so."""
+    match script.parent(dtype):
+        case ast.Compare() as comparison:
+            return is_float32(script, comparison)
+        case ast.Call(func=function) if script.qualname(function) == "torch.finfo":
+            return True
+        case ast.Assign(targets=[ast.Name() as name]):
+            named = (use for each in script.definitions(name) for use in script.uses(each))
+            return any(_is_shown(script, use) or _is_asked(script, use) for use in named)
+        case _:
+            return False
 
 
 def _is_shown(script: Script, dtype: ast.expr) -> bool:

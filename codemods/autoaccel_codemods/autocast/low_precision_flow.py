@@ -92,6 +92,7 @@ def find(
         search.run()
         # First those: what else would be cast may be made of them. Equal numbers stay equal.
         first = dict.fromkeys(each for each in lifted if each in search.nodes and each not in casts)
+        first.update(search.early_casts)
         if first:
             casts.update(first)
             ties += [each for each in search.problems if each[1] == skip_reasons.TIES]
@@ -137,6 +138,7 @@ class Search:
         self.fed: dict[ast.Call, None] = {}  # calls with an argument that is low
         self.returning: dict[tuple[ast.AST, ValuePart], Low] = {}  # what functions return that is low
         self.more_casts: dict[ast.expr, None] = {}
+        self.early_casts: dict[ast.expr, None] = {}
         self.problems: list[Problem] = []
 
     def run(self) -> None:
@@ -291,18 +293,23 @@ class Search:
         """Whether the regions stand in a function, so that only a part of it is under autocast."""
         return script is self.script and function in self.scopes
 
+    def is_of_step(self, low: Low) -> bool:
+        """Whether a value is met in the step itself, and not in what it calls: models may go by the type of what they
+        are given, `torch.finfo(scores.dtype).min`, and are right."""
+        return low.node in self.region or low.node not in self.reached
+
     # -- what is done about it
 
-    def sink(self, low: Low, reason: str) -> None:
-        """Code that takes float32 only: cast there, or on every way to it."""
-        if not self.cast(low, outside=low.node not in self.reached):
+    def sink(self, low: Low, reason: str, *, early: bool = False) -> None:
+        """Code that takes float32 only: cast there, or on every way to it; `early` where much else is made of it."""
+        if not self.cast(low, outside=low.node not in self.reached, early=early):
             self.problem(low, reason)
 
-    def cast(self, low: Low, *, outside: bool) -> bool:
+    def cast(self, low: Low, *, outside: bool, early: bool = False) -> bool:
         """Cast a value, or whatever it is made of; False where that is not possible on every way to it."""
         found: dict[ast.expr, None] = {}
         possible = self._cut(low, found, set(), outside=outside)
-        self.more_casts.update(found if possible else {})
+        (self.early_casts if early else self.more_casts).update(found if possible else {})
         return possible
 
     def _cut(

@@ -16,6 +16,7 @@ from autoaccel.library_models.autocast_operations import FLOAT32, LOWER
 from autoaccel.library_models.in_place_operations import keeps_state
 from autoaccel.library_models.tensor_operations import ENDS, KEEPING
 from autoaccel.pytorch import implicit_calls
+from autoaccel.pytorch.kept_state import is_layer_weight
 from autoaccel_codemods.autocast import skip_reasons
 from autoaccel_codemods.autocast.float_tensors import content
 from autoaccel_codemods.autocast.tensor_content import Content
@@ -48,10 +49,17 @@ def bind(search: Search, low: Low, target: ast.expr) -> None:
                     bind(search, low._replace(part=None), element.value)
                 elif low.part is None or low.part[0] != "at" or low.part[1] == index:
                     bind(search, low._replace(part=None), element)
+        case ast.Attribute(value=owner, attr="data") if _is_tensor(script, owner):
+            search.sink(low, skip_reasons.MADE_A_PARAMETER, early=True)
         case ast.Attribute(value=owner, attr=name):
             _attribute_set(search, low, owner, name)
         case ast.Subscript(value=container, slice=index):
             put(search, low, container, index)
+
+
+def _is_tensor(script: Script, owner: ast.expr) -> bool:
+    kinds = script.values(owner).kinds
+    return bool(kinds & _TENSORS) or (isinstance(owner, ast.Attribute) and is_layer_weight(script, owner))
 
 
 def _uses(search: Search, low: Low, definition: Definition) -> None:

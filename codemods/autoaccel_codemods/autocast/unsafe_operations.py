@@ -123,7 +123,16 @@ def tested(node: ast.AST) -> ast.expr | None:
 def insists(script: Script, test: ast.expr) -> bool:
     """`assert x.dtype == torch.float32`."""
     parts = [each for each in breadth_first(test) if isinstance(each, ast.Attribute)]
-    return any(each.attr == "dtype" for each in parts) and any(script.qualname(each) in _FULL for each in parts)
+    return any(each.attr == "dtype" for each in parts) and is_float32(script, test)
+
+
+def is_float32(script: Script, test: ast.expr) -> bool:
+    """Whether a test names float32, as a type or as that of tensors."""
+    return any(
+        script.qualname(each) in _FULL | _FULL_TENSORS
+        for each in breadth_first(test)
+        if isinstance(each, ast.Attribute)
+    )
 
 
 def _is_running_statistic(function: ast.expr) -> bool:
@@ -213,6 +222,7 @@ _OTHER = frozenset({Kind.DTYPE})
 
 
 _FULL = frozenset({"torch.float", "torch.float32", "torch.double", "torch.float64"})
+_FULL_TENSORS = frozenset({"torch.FloatTensor", "torch.cuda.FloatTensor"})
 
 
 def _raises_on_mixed_dtypes(script: Script, call: ast.Call) -> bool:
