@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from autoaccel.analysis.script import Script
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.child_nodes import children
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.pytorch.gradients import backward_or_step_calls, is_backward, is_optimizer_step
@@ -159,8 +160,16 @@ def _unscale(
         if uses:
             first = _innermost(reads, uses[-1]) if len(uses) == 1 else uses[-1]
             scaling.unscales.append(Unscale(first, step))
+        elif guarded := _guarded(script, reads, step):
+            for read in guarded:
+                handled.setdefault(read, []).append(step)
+            scaling.unscales.append(Unscale(script.statement(guarded[0]), step))
     for read in reads.of(scope):
         if read not in handled and not _harmless(script, read, steps):
+            scaling.problems.append((read, skip_reasons.READ_WHILE_SCALED))
+            return
+        named = [each for each in steps if read in handled and _names(script, read, each)]
+        if any(each not in handled[read] for each in named):
             scaling.problems.append((read, skip_reasons.READ_WHILE_SCALED))
             return
         optimizers = [(script, each.receiver) for each in handled.get(read, steps)]
@@ -175,6 +184,42 @@ def _unscale(
             if not any(script.inside(call, each) for each in unscaled) and not _harmless(script, call, steps):
                 scaling.problems.append((call, skip_reasons.LOOKED_UP_WHILE_SCALED))
                 return
+
+
+def _guarded(script: Script, reads: _Reads, step: OptimizerStep) -> list[ast.AST]:
+    """The reads of gradients of an optimizer that steps under a condition, `if encoder_optimizer is not None:`, where
+    they come between the backward pass and that, are handed the optimizer, and stand under the same condition."""
+    guard = script.parent(step.unit)
+    if not isinstance(guard, ast.If) or step.unit not in guard.body:
+        return []
+    block = script.block(guard)
+    found: list[ast.AST] = []
+    for statement in reversed(block[: block.index(guard)]):
+        if Effect.BACKWARD in effects(script, statement):
+            break
+        found = [*(read for read in reads.of(statement) if _names(script, read, step)), *found]
+    found.sort(key=position)
+    test = script.source(guard.test)
+    return found if all(_stands_under(script, read, test) for read in found) else []
+
+
+def _stands_under(script: Script, read: ast.AST, test: str) -> bool:
+    """Whether code runs only under a condition."""
+    child = read
+    for around in script.ancestors(read):
+        if isinstance(around, ast.If) and child in around.body and script.source(around.test) == test:
+            return True
+        if isinstance(around, ast.FunctionDef | ast.For | ast.While):
+            return False
+        child = around
+    return False
+
+
+def _names(script: Script, read: ast.AST, step: OptimizerStep) -> bool:
+    """Whether a call that reads gradients is handed the optimizer of a step."""
+    given = given_values(read) if isinstance(read, ast.Call) else []
+    named = (each for each in given if isinstance(each, ast.Name | ast.Attribute))
+    return any(_is_optimizer(script, each, script, step) for each in named)
 
 
 def _unseen_method(script: Script, step: OptimizerStep, statement: ast.stmt) -> ast.Call | None:
@@ -211,10 +256,13 @@ class _Reads:
 def _innermost(reads: _Reads, statement: ast.stmt) -> ast.stmt:
     """The nested statement that reads gradients when one branch alone does, and no loop is in between."""
     while isinstance(statement, ast.If) and not reads.of(statement.test):
-        reading = [inner for block in blocks(statement) for inner in block if reads.of(inner)]
+        branches = [[inner for inner in block if reads.of(inner)] for block in blocks(statement)]
+        reading = [branch for branch in branches if branch]
         if len(reading) != 1:
             break
-        statement = reading[0]
+        statement = reading[0][0]
+        if len(reading[0]) > 1:
+            break
     return statement
 
 
