@@ -256,21 +256,27 @@ def _opens(script: Script, value: ast.expr) -> bool:
             return False
 
 
-def only_indexes(value: Value) -> bool:
-    """Whether a sample is a few microseconds of indexing in memory, which workers make slower."""
+def only_indexes(value: Value, around: frozenset[ast.AST] = frozenset()) -> bool:
+    """Whether a sample is a few microseconds of indexing in memory, which workers make slower; `around` are the methods
+    of datasets that take theirs from this one."""
     if value.name == "torch.utils.data.TensorDataset":
         return True
     if value.cls is None:
         return value.kind in (Kind.SEQUENCE, Kind.TENSOR, Kind.ARRAY)
     entered = item_methods(value.cls)
-    return bool(entered) and all(_is_cheap(file, method) for file, method in entered)
+    return bool(entered) and all(_is_cheap(file, method, around) for file, method in entered if method not in around)
 
 
-def _is_cheap(script: Script, method: ast.FunctionDef) -> bool:
+def _is_cheap(script: Script, method: ast.FunctionDef, around: frozenset[ast.AST]) -> bool:
     if method.name not in ("__getitem__", "__getitems__"):
         return False
+    around |= {method}
     for node in breadth_first(method):
         match node:
+            case ast.Subscript(value=owner, ctx=ast.Load()):
+                inner = (value for value in script.values(owner) if value.kind is Kind.DATASET)
+                if not all(only_indexes(value, around) for value in inner):
+                    return False
             case ast.For() | ast.While() | ast.ListComp() | ast.With() | ast.Attribute(attr="iloc" | "loc"):
                 return False
             case ast.Call(func=ast.Attribute(attr=attr) as function):

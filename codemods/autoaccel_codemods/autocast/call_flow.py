@@ -66,8 +66,9 @@ def argument(search: Search, low: Low, call: ast.Call) -> None:
     if not auto and Effect.SENSITIVE in call_effects(script, call):
         search.sink(low, skip_reasons.BCE_OF_STRUCTURE)
         return
-    if any(value.name == "torch.nn.EmbeddingBag" for value in values) and low.node not in call.args[:2]:
-        search.sink(low, skip_reasons.ONE_PRECISION.format(name="EmbeddingBag"))  # its weights, and those of its sums
+    names = {value.name for value in values}
+    if "torch.nn.Bilinear" in names or ("torch.nn.EmbeddingBag" in names and low.node not in call.args[:2]):
+        search.sink(low, skip_reasons.ONE_PRECISION.format(name=low.script.source(function)))  # with its weights
         return
     module = Effect.FORWARD in call_effects(script, call) and script.kind(function) is not Kind.FUNCTION
     if module and not auto:
