@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ast
 import enum
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from autoaccel.analysis.parsed_options import is_parsed_option
 from autoaccel.analysis.rebound_names import rebound_names
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.definitions import Definition, ElementPath
@@ -125,6 +125,9 @@ def _of_definition(script: Script, definition: Definition) -> Origin:
             if (pair := _of_pair(script, definition.value, definition.path)) is not None:
                 return pair
             return _of_part(script, definition.value, definition.path)
+        case "for" if definition.value is not None:
+            given = script.inference.definition(definition)
+            return _of_batches(script, given) if given.kinds == {Kind.BATCH} else Origin.UNKNOWN
         case _:
             return Origin.UNKNOWN
 
@@ -173,7 +176,10 @@ def _of_parameter(script: Script, definition: Definition) -> Origin:
 
 def _of_batch(script: Script, expression: ast.expr) -> Origin:
     """A part of a loader's batch, where nothing that makes samples runs a model or requires gradients."""
-    values = [value for value in script.values(expression) if value.kind is Kind.BATCH]
+    return _of_batches(script, [value for value in script.values(expression) if value.kind is Kind.BATCH])
+
+
+def _of_batches(script: Script, values: Collection[Value]) -> Origin:
     if any(is_changed_batch(script, value) for value in values):
         return Origin.UNKNOWN
     return Origin.SHARED if values and all(has_plain_samples(value) for value in values) else Origin.UNKNOWN
