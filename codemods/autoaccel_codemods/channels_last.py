@@ -103,7 +103,7 @@ def _has_convolutions(script: Script, value: Value) -> bool:
         parts = ((each.script, each.node) if isinstance(each, ClassRef) else each for each in model_parts(value.cls))
         return any(_mentions_convolutions(*each) for each in parts)
     if value.name is not None and value.name.startswith(_PICTURED):
-        return not value.name.startswith(_OTHER_MODELS)
+        return _is_pictured(value.name)
     calls = ((at, call) for at, node in made for call in breadth_first(node) if isinstance(call, ast.Call))
     inner = (part for at, call in calls for part in at.values(call))
     return any(part.cls is not None and _has_convolutions(file, part) for part in inner)
@@ -111,7 +111,12 @@ def _has_convolutions(script: Script, value: Value) -> bool:
 
 def _mentions_convolutions(script: Script, node: ast.AST) -> bool:
     mentions = (*script.qualified_names, *script.qualified_attributes)
-    return any(name in _CONVOLUTIONS and script.inside(part, node) for part, name in mentions)
+    return any((name in _CONVOLUTIONS or _is_pictured(name)) and script.inside(part, node) for part, name in mentions)
+
+
+def _is_pictured(name: str) -> bool:
+    """Whether a model of torchvision's is for pictures."""
+    return name.startswith(_PICTURED) and not name.startswith(_OTHER_MODELS)
 
 
 def _of_file(script: Script) -> str | None:
