@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.call_arguments import given_as, given_values
+from autoaccel.dataflow.call_arguments import given_as, given_values, positional, unpacks
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import (
@@ -25,11 +25,10 @@ from autoaccel.library_models.tensor_operations import (
     WRITING,
 )
 from autoaccel.pytorch import implicit_calls
-from autoaccel.pytorch.reachable_code import tabled_functions
+from autoaccel.pytorch.reachable_code import reachable_code, tabled_functions
 from autoaccel.pytorch.step_effects import Effect, call_effects, is_sensitive
-from autoaccel_codemods.autocast import skip_reasons, storage_flow
+from autoaccel_codemods.autocast import lost_digits, skip_reasons, storage_flow, unsafe_operations
 from autoaccel_codemods.autocast.operation_content import is_pair
-from autoaccel_codemods.autocast.unsafe_operations import is_float32
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -51,10 +50,10 @@ def argument(search: Search, low: Low, call: ast.Call) -> None:
     if isinstance(function, ast.Name) and function.id in BUILTINS and not script.definitions(function):
         _given_builtin(search, low, call, function.id)
         return
-    if isinstance(function, ast.Name) and any(
-        isinstance(each.value, ast.Lambda) for each in script.definitions(function)
-    ):  # what it calls is not followed
-        search.sink(low, skip_reasons.NOT_SEEN)
+    definitions = script.definitions(function) if isinstance(function, ast.Name) else ()
+    if any(isinstance(each.value, ast.Lambda) for each in definitions):
+        if not all(_enter_lambda(search, low, call, each.value) for each in definitions):
+            search.sink(low, skip_reasons.NOT_SEEN)
         return
     values = script.values(function)
     if is_sensitive(script, call) or any(value.kind is Kind.LOSS_FUNCTION for value in values):
@@ -88,6 +87,27 @@ def argument(search: Search, low: Low, call: ast.Call) -> None:
         search.pass_on(low, call)
     else:
         search.sink(low, skip_reasons.NOT_SEEN)
+
+
+def _enter_lambda(search: Search, low: Low, call: ast.Call, function: ast.expr | None) -> bool:
+    """The parameter of a lambda with a name that takes an argument; what it computes flows from its body. False where
+    it is not plain which that is."""
+    if not isinstance(function, ast.Lambda) or unpacks(call):
+        return False
+    code = [(low.script, function.body), *reachable_code(low.script, [function.body])]
+    if any(True for look in (unsafe_operations, lost_digits) for _ in look.in_code(code, low.script, call)):
+        return False
+    names = positional(function)
+    by_name = next((each.arg for each in call.keywords if each.value is low.node), None)
+    by_place = (names[index] for index, each in enumerate(call.args) if each is low.node and index < len(names))
+    scope = low.script.reaching_definitions.scopes.get(function)
+    taken = by_name or next(by_place, None)
+    if scope is None or taken is None:
+        return False
+    for definition in scope.definitions.get(taken, ()):
+        for use in low.script.uses(definition):
+            search.mark(low.script, use, low.part, low, auto=low.auto, free=low.free)
+    return True
 
 
 def _given_library(search: Search, low: Low, call: ast.Call, qualified: str) -> None:
@@ -155,7 +175,7 @@ def refused(low: Low, call: ast.Call, name: str) -> str | None:
 
 
 def _given_builtin(search: Search, low: Low, call: ast.Call, name: str) -> None:
-    if name == "isinstance" and search.is_of_step(low) and is_float32(low.script, call):
+    if name == "isinstance" and search.is_of_step(low) and unsafe_operations.is_float32(low.script, call):
         search.sink(low, skip_reasons.INSISTS)
     if name in NO_TENSOR_BUILTINS:
         return
