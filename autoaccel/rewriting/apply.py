@@ -229,31 +229,34 @@ class _Transformer(cst.CSTTransformer):
                 updated = arguments.without(updated, edits.dropped)
             if edits.added:
                 keywords = [(name, self._argument(code, finding)) for name, code, finding in edits.added]
-                updated = arguments.with_keywords(updated, keywords, self._room(edits.node))
+                grown = arguments.last_width(updated) - arguments.last_width(cst.ensure_type(original, cst.Call))
+                updated = arguments.with_keywords(updated, keywords, self._room(edits.node, grown))
         self._contents[original] = updated
         if edits.replacement is not None:
             updated = self._replaced(edits.node, original, *edits.replacement)
         self._finals[original] = updated
         return updated
 
-    def _room(self, call: ast.expr) -> arguments.Room | None:
-        """Where the lines of a call may be broken; None where nothing is known, or breaking would look odd."""
+    def _room(self, call: ast.expr, grown: int) -> arguments.Room | None:
+        """Where the lines of a call may be broken, the last of which has `grown` by other edits; None where nothing is
+        known, or breaking would look odd."""
         if not isinstance(call, ast.Call) or not (call.args or call.keywords):
             return None
         if any(each in self._replaced_nodes for each in (call, *self._places.ancestors(call))):
             return None  # what stands around it changes too
         lines = self._places.lines
-        _, column = self._places.start(call.args[0] if call.args else call.keywords[0])
+        line, column = self._places.start(call.args[0] if call.args else call.keywords[0])
         end_line, end = self._places.end(call)
         statement = self._places.statement(call)
         assert statement is not None
         indent = len(lines[statement.lineno - 1]) - len(lines[statement.lineno - 1].lstrip())
         return arguments.Room(
             limit=self._places.widest,
-            used=end - 1,
+            used=end - 1 + grown,
             tail=len(lines[end_line - 1].rstrip()) - end,
             column=column,
             indent=indent,
+            may_break=line == end_line and grown > 0,
             tabs=self.default_indent == "\t" and not any(map(_ALIGNED.match, lines)),
         )
 

@@ -35,7 +35,8 @@ class Room:
     """The geometry of a call in its file, in characters.
 
     Its last line is `used` up to the parenthesis, with `tail` behind it; the first argument begins at `column`, the
-    statement at `indent`. With `tabs` the file is indented by them, and what is aligned below an argument would not be.
+    statement at `indent`. It `may_break` before any argument where all of them stood on a line that other edits have
+    widened. With `tabs` the file is indented by them, and what is aligned below an argument would not be.
     """
 
     limit: int
@@ -43,7 +44,13 @@ class Room:
     tail: int
     column: int
     indent: int
+    may_break: bool = False
     tabs: bool = False
+
+
+def last_width(call: cst.Call) -> int:
+    """The width of the last line of a call."""
+    return len(cst.Module([]).code_for_node(call).rpartition("\n")[-1])
 
 
 def with_keywords(
@@ -71,20 +78,23 @@ def with_keywords(
 
 
 def _broken(arguments: list[cst.Arg], added: int, room: Room) -> list[cst.Arg]:
-    """The arguments with a line break before each new one that does not fit on the line any more."""
+    """The arguments with a line break before each new one that does not fit on the line any more; before old ones of a
+    single line as well, where other edits have made that too long."""
     module = cst.Module([])
     column = room.column if room.limit - room.column >= _NARROWEST and not room.tabs else room.indent + _HANGING
     deeper = "\t" if room.tabs else " " * (column - room.indent)
     line = cst.ParenthesizedWhitespace(indent=True, last_line=cst.SimpleWhitespace(deeper))
-    placed, used = list(arguments), room.used
-    for index in range(len(placed) - added, len(placed)):
-        last = index == len(placed) - 1
-        width = len(module.code_for_node(placed[index].with_changes(comma=cst.MaybeSentinel.DEFAULT)))
+    placed, used, first = list(arguments), room.used, len(arguments) - added
+    widths = [len(module.code_for_node(each.with_changes(comma=cst.MaybeSentinel.DEFAULT))) for each in placed]
+    if room.may_break and used > room.limit:
+        used, first = room.column + widths[0], 1
+    for index in range(first, len(placed)):
+        last, width = index == len(placed) - 1, widths[index]
         comma = placed[index - 1].comma
         if not isinstance(comma, cst.Comma) or not isinstance(comma.whitespace_after, cst.SimpleWhitespace):
             return arguments
         full = used + 2 + width + (1 + room.tail if last else 1) > room.limit
-        if full and column < used and (added > 1 or width > _SHORT):
+        if full and column < used and (len(placed) - first > 1 or width > _SHORT):
             placed[index - 1] = placed[index - 1].with_changes(comma=comma.with_changes(whitespace_after=line))
             used = column + width
         else:
