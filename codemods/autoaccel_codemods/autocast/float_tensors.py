@@ -268,7 +268,7 @@ class _Reader:
             return join(self._returned(other, each, path) for other, each in callees)
         if values and all(value.kind is Kind.LOSS_FUNCTION for value in values):
             return Content.FLOATING
-        if isinstance(function, ast.Attribute):
+        if isinstance(function, ast.Attribute) and values.kinds != {Kind.MODULE}:
             return of_method(script, call, function, path, partial(self.read, script))
         return of_module(script, function, call.args, path, partial(self.read, script))
 

@@ -29,6 +29,7 @@ from autoaccel_codemods.autocast.value_origins import (
 )
 
 _LOGS = frozenset("log log_ log2 log10 logit xlogy".split())
+_ANGLES = frozenset("acos arccos acosh arccosh asin arcsin atanh arctanh".split())
 _ROOTS = frozenset("sqrt sqrt_ rsqrt".split())
 _ORDERS = frozenset("topk argmin argsort sort kthvalue".split())
 _PROBABLE = frozenset("Bernoulli Geometric Binomial NegativeBinomial ContinuousBernoulli RelaxedBernoulli".split())
@@ -97,6 +98,8 @@ class _Search:
             return skip_reasons.LOG_OF_COMPLEMENT
         if name == "log1p" and any(map(self._is_rounded, _negatives(script, given))):
             return skip_reasons.LOG_OF_COMPLEMENT
+        if name in _ANGLES and not self._is_in_float32(script, given):
+            return skip_reasons.ANGLE.format(name=name)
         exponent = value_of(script, call.args[-1]) if name == "pow" and call.args else None
         if (name in _ROOTS or exponent in (0.5, -0.5)) and self._complements(script, given):
             return skip_reasons.ROOT_OF_COMPLEMENT
@@ -114,7 +117,11 @@ class _Search:
 
     def _is_rounded(self, place: Place) -> bool:
         """Whether a number may be a region's result, or as close to one as the result is."""
-        return is_computed(*place) and not (self._in_float32 and all(map(self._is_computed_anew, _carried(*place))))
+        return is_computed(*place) and not self._is_in_float32(*place)
+
+    def _is_in_float32(self, script: Script, expression: ast.expr) -> bool:
+        """Whether a number is computed in float32, and all that it is as small as."""
+        return bool(self._in_float32) and all(map(self._is_computed_anew, _carried(script, expression)))
 
     def _is_computed_anew(self, place: Place) -> bool:
         """Whether an expression computes its value, in float32."""

@@ -39,7 +39,6 @@ _MIXED_DTYPES_RAISE = frozenset(
 }
 _LOWERED = frozenset().union(*autocast_operations.LOWER.values())
 _IN_PLACE = frozenset(f"{name}_" for name in _LOWERED)  # autocast leaves these as they are
-_ANGLES = frozenset("acos arccos acosh arccosh asin arcsin atanh arctanh".split())
 _ANOMALIES = re.compile(r"detect_anomaly\((?!\s*(?:mode\s*=\s*)?False)")
 _AT_LEAST = frozenset("clamp clamp_ clamp_min clamp_min_ clip clip_ maximum relu".split())
 _HALF_ROUNDS_TO_ZERO = 2.0**-25  # half of the smallest number above 0
@@ -103,8 +102,6 @@ def _is_wrong(script: Script, node: ast.AST) -> str | None:
         return skip_reasons.SPARSE
     if _is_running_statistic(function):
         return skip_reasons.RUNNING_AVERAGES
-    if _operand(script, node, _ANGLES) is not None:
-        return skip_reasons.ANGLE.format(name=name)
     if not isinstance(function, ast.Attribute):
         return None
     if name in ("half", "double", "bfloat16") and not node.args:
@@ -250,18 +247,6 @@ def _is_weighted(script: Script, call: ast.Call) -> bool:
     if qualified is not None and not qualified.startswith("torch."):
         return False
     return len(call.args) > (qualified is not None) or given_as(call, "weights") is not None
-
-
-def _operand(script: Script, call: ast.Call, names: frozenset[str]) -> ast.expr | None:
-    """What one of some functions of tensors is given: `torch.log(p)`, `p.log()`."""
-    if last_name(call.func) not in names:
-        return None
-    qualified = script.qualname(call.func)
-    if qualified is not None:
-        return call.args[0] if qualified.startswith("torch.") and call.args else None
-    if isinstance(call.func, ast.Attribute) and not call.args:
-        return call.func.value
-    return None
 
 
 def written_by_index(script: Script, index: ast.expr) -> bool:
