@@ -290,6 +290,7 @@ class _Planner:
             if self.apart and self._is_for_float32(statement):
                 flush()
                 self.found.lifted += self._reduced_names(statement)
+                open_region = None  # what comes next may read what this has computed
                 continue
             if run or self._starts(statement):
                 if self._is_on_host(statement):
