@@ -166,6 +166,8 @@ def _binds(target: ast.expr, name: str) -> bool:
 def _addition(script: Script, statement: ast.AugAssign) -> Addition | str | None:
     """What an addition puts on the device; None where it adds a plain number, and a text where it is neither."""
     value = statement.value
+    if isinstance(value, ast.List | ast.Tuple):
+        return f"`{script.source(statement.target)}` takes a number in every iteration: it is a list, not a sum"
     items = tuple(item_calls(script, value))
     if not items:
         return None if _is_number(script, value) else f"line {statement.lineno} adds what may not be a plain number"
