@@ -289,7 +289,7 @@ class _Planner:
                 continue
             if self.apart and self._is_for_float32(statement):
                 flush()
-                self.found.lifted += self._reduced_names(statement)
+                self.found.lifted += self._reduced_names(statement) + self._reduced_attributes(statement)
                 open_region = None  # what comes next may read what this has computed
                 continue
             if run or self._starts(statement):
@@ -346,7 +346,7 @@ class _Planner:
         return (
             all(map(self._is_elementwise, calls))
             and not any(isinstance(getattr(part, "op", None), ast.MatMult) for part in walk_scope(statement))
-            and {each.id for each in names} == variables(self.script, statement) & self.found.reduced
+            and set(map(self.script.source, names)) == variables(self.script, statement) & self.found.reduced
             and all(content(self.script, each) is Content.FLOATING for each in names)
         )
 
@@ -355,8 +355,8 @@ class _Planner:
         or the last part of a model, `output = head(features, labels)`."""
         if not isinstance(statement, ast.Assign | ast.AugAssign):
             return False
-        names = self._reduced_names(statement)
-        if not names or {each.id for each in names} != variables(self.script, statement) & self.found.reduced:
+        names = self._reduced_names(statement) + self._reduced_attributes(statement)
+        if not names or set(map(self.script.source, names)) != variables(self.script, statement) & self.found.reduced:
             return False
         code = reachable_code(self.script, [statement])
         if any(last_name(call.func) in LINEAR_ALGEBRA for file, node in code for call in file.within(node, ast.Call)):
@@ -381,10 +381,15 @@ class _Planner:
         known = not self.script.callees(call) and name in FLOATING | KEEPING
         return known and name not in LOW | PRODUCTS and not name.endswith("_")
 
-    def _reduced_names(self, statement: ast.stmt) -> list[ast.Name]:
-        """Where a statement reads what a region leaves in low precision."""
+    def _reduced_names(self, statement: ast.stmt) -> list[ast.expr]:
+        """Where a statement reads by a name what a region leaves in low precision."""
         names = self.script.in_scope(statement, ast.Name)
         return [each for each in names if isinstance(each.ctx, ast.Load) and each.id in self.found.reduced]
+
+    def _reduced_attributes(self, statement: ast.stmt) -> list[ast.expr]:
+        """The same by an attribute: `self.features`."""
+        read = (each for each in self.script.in_scope(statement, ast.Attribute) if isinstance(each.ctx, ast.Load))
+        return [each for each in read if self.script.source(each) in self.found.reduced]
 
     def _reduce(self, statement: ast.stmt) -> None:
         """Note what a statement inside a region leaves in low precision."""
