@@ -7,7 +7,7 @@ from a function that is handed the loss (or what it is made of) to the calls of 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from autoaccel.analysis.name_lookups import is_of_comprehension
 from autoaccel.analysis.script import Script
@@ -136,7 +136,12 @@ def _comes_of_model(script: Script, expression: ast.expr) -> bool:
 class Slice:
     """The statements that some losses depend on, whole at the outermost level at which they can be wrapped."""
 
-    def __init__(self, script: Script, unwrappable: object) -> None:
+    def __init__(
+        self,
+        script: Script,
+        unwrappable: Callable[[ast.stmt], bool],
+        computes_both: Callable[[ast.Call], bool],
+    ) -> None:
         self.script = script
         self.statements: set[ast.stmt] = set()
         self.unresolved = False
@@ -146,6 +151,7 @@ class Slice:
         self.unseen: list[tuple[ast.FunctionDef | ast.AsyncFunctionDef, str]] = []
         """Functions that files which are not read may hand anything, and why these are not."""
         self._unwrappable = unwrappable
+        self._computes_both = computes_both
         self._seen: set[tuple[ast.AST, frozenset[str]]] = set()
 
     def add(self, backward: Backward) -> bool:
@@ -221,18 +227,21 @@ class Slice:
             found |= self._climb(script.statement(call), passed)
         return found
 
-    def _sensitive_results(self, statement: ast.stmt) -> Iterator[tuple[ast.stmt, ast.expr]]:
-        """What functions return that compute a forward together with a loss that cannot stand in a region."""
+    def _sensitive_results(self, statement: ast.stmt) -> Iterator[tuple[ast.stmt, ast.expr, bool]]:
+        """What functions return that compute a forward together with a loss that cannot stand in a region, and whether
+        that is no binary cross-entropy."""
         if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr):
             return
         both = Effect.FORWARD | Effect.SENSITIVE
         for part in self.script.in_scope(statement, ast.Call):
-            if call_effects(self.script, part) & both == both:
+            sensitive = call_effects(self.script, part) & both == both
+            wanted = both if sensitive else Effect.FORWARD
+            if sensitive or self._computes_both(part):
                 for other, function in self.script.callees(part):
-                    if other is self.script and effects(other, function) & both == both:
+                    if other is self.script and effects(other, function) & wanted == wanted:
                         for inner in other.in_scope(function, ast.Return):
                             if inner.value is not None:
-                                yield inner, inner.value
+                                yield inner, inner.value, not sensitive
 
     def _within(self, statement: ast.stmt, needed: set[str], repeated: bool) -> bool:
         """The blocks of a compound statement: branches are apart from one another, rounds of a loop are not."""
@@ -259,14 +268,14 @@ class Slice:
             hits = changed(self.script, statement) & needed
             if not hits:
                 continue
-            if isinstance(statement, _COMPOUND) and self._unwrappable(statement):  # type: ignore[operator]
+            if isinstance(statement, _COMPOUND) and self._unwrappable(statement):
                 found |= self._within(statement, needed, repeated)
                 continue
             inner = list(self._sensitive_results(statement)) if repeated else []
             if inner:
-                for returned, value in inner:
+                for returned, value, outside in inner:
                     found |= Effect.FORWARD in effects(self.script, value)
-                    if Effect.SENSITIVE in effects(self.script, value):
+                    if outside or Effect.SENSITIVE in effects(self.script, value):
                         self.statements.add(returned)
                     found |= self._climb(returned, set(variables(self.script, value)), outward=False)
             elif repeated:

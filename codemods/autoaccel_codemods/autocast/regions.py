@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.syntax_index import last_name, walk_scope
 from autoaccel.library_models.tensor_operations import FLOATING, KEEPING, LINEAR_ALGEBRA, LOW, PRODUCTS
@@ -109,7 +110,7 @@ class _Planner:
         self.apart = apart
         self.found = Regions()
         self.loader_loops = {loop.node for loop in loader_loops(script)}
-        self.slice = Slice(script, self._unwrappable)
+        self.slice = Slice(script, self._unwrappable, self._computes_both)
         self.heavy = {backward.statement: backward for backward in step.backwards if self._heavy(backward.loss)}
         self.names = FreeNames(script)
         self.for_float32: set[ast.stmt] = set()  # what stays outside, given float32
@@ -136,6 +137,7 @@ class _Planner:
         report_at = self.step.backwards[0].call
         self.found.problems += unsafe_operations.in_code(self.found.code, self.script, report_at)
         slice_code = [*self.found.code, *((self.script, each) for each in self.slice.statements)]
+        slice_code += reachable_code(self.script, self._given_results(inside))
         self.found.problems += lost_digits.in_code(slice_code, self.script, report_at)
         self.found.problems += stored_results.in_regions(parts, self.slice.statements, self.script, report_at)
         if self.probabilities:
@@ -147,6 +149,13 @@ class _Planner:
             or unsafe_operations.looks_for_overflows(self.script)
         )
         return self.found
+
+    def _given_results(self, inside: list[ast.AST]) -> list[ast.stmt]:
+        """The statements outside of the regions that are given results of these as they are."""
+        covered = {part for each in inside for part in self.script.in_scope(each, ast.AST)}
+        outside = self.slice.statements - covered - self.for_float32
+        given = [each for each in outside if variables(self.script, each) & self.found.reduced]
+        return sorted(given, key=lambda each: (each.lineno, each.col_offset))
 
     def _whole_step(self, inside: list[ast.AST]) -> None:
         """Whole or not at all: what the loss depends on does not run models in float32 beside those of the region."""
@@ -175,6 +184,12 @@ class _Planner:
     def _unwrappable(self, statement: ast.stmt) -> bool:
         """Compound statements that regions go into instead of around."""
         return bool(effects(self.script, statement) & (_NEVER | Effect.SENSITIVE)) or self._loads(statement)
+
+    def _computes_both(self, call: ast.Call) -> bool:
+        """Whether a function that is called runs models, and computes what works in float32 alone."""
+        if not self.apart or self.script.kind(call.func) not in (Kind.FUNCTION, None):
+            return False
+        return Effect.FORWARD in call_effects(self.script, call) and self._wants_float32(self._called(call))
 
     def _loads(self, statement: ast.stmt) -> bool:
         return any(loop in self.loader_loops for loop in self.script.in_scope(statement, ast.For))
@@ -259,6 +274,17 @@ class _Planner:
                     adjacent = open_region is not None
                 open_region = self._sensitive(statement, open_region if adjacent else None)
                 continue
+            if self.apart and statement in self.slice.statements and self._is_for_float32(statement):
+                flush()
+                self.found.lifted += self._reduced_names(statement) + self._reduced_attributes(statement)
+                open_region = None  # what comes next may read what this has computed
+                continue
+            if self.apart and statement in self.slice.statements and (hoists := self._hoists_for_float32(statement)):
+                flush()
+                self._add(statement, hoists, None)
+                self.found.lifted += [each.expression for each in hoists]
+                open_region = None
+                continue
             if self._barrier(statement):
                 flush()
                 if self._load(statement):
@@ -286,11 +312,6 @@ class _Planner:
             if self.narrow and not run and self._is_arithmetic(statement):
                 self.found.lifted += self._reduced_names(statement)
                 open_region = None
-                continue
-            if self.apart and self._is_for_float32(statement):
-                flush()
-                self.found.lifted += self._reduced_names(statement) + self._reduced_attributes(statement)
-                open_region = None  # what comes next may read what this has computed
                 continue
             if run or self._starts(statement):
                 if self._is_on_host(statement):
@@ -353,24 +374,56 @@ class _Planner:
     def _is_for_float32(self, statement: ast.stmt) -> bool:
         """Whether a statement computes something that works in float32 alone, of what a region gives, by names: a loss,
         or the last part of a model, `output = head(features, labels)`."""
-        if not isinstance(statement, ast.Assign | ast.AugAssign):
+        if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Return):
             return False
         names = self._reduced_names(statement) + self._reduced_attributes(statement)
         if not names or set(map(self.script.source, names)) != variables(self.script, statement) & self.found.reduced:
             return False
-        code = reachable_code(self.script, [statement])
-        if any(last_name(call.func) in LINEAR_ALGEBRA for file, node in code for call in file.within(node, ast.Call)):
-            return False  # of a matrix that a region has computed no digits come back
-        report_at = self.step.backwards[0].call
-        lost = any(True for _ in lost_digits.in_code(code, self.script, report_at))
-        if not (lost or unsafe_operations.needs_float32(code)):
+        if not self._wants_float32(reachable_code(self.script, [statement])):
             return False
         if not all(content(self.script, each) is Content.FLOATING for each in names):
             return False
-        self.found.problems += lost_digits.in_code(code, self.script, report_at, in_float32=True)
-        self.found.problems += unsafe_operations.in_code(code, self.script, report_at, in_float32=True)
-        self.for_float32.add(statement)
+        self._stays_outside(statement, reachable_code(self.script, [statement]))
         return True
+
+    def _hoists_for_float32(self, statement: ast.stmt) -> list[Hoist]:
+        """What is taken out of a statement that computes such a loss of what it has a model compute itself,
+        `loss = criterion(model(images), targets)`; nothing where it does not."""
+        if not isinstance(statement, ast.Assign) or variables(self.script, statement) & self.found.reduced:
+            return []
+        outer = statement.value
+        if not isinstance(outer, ast.Call) or not self._wants_float32(self._called(outer)):
+            return []
+        models = [each for each in given_values(outer) if isinstance(each, ast.Call)]
+        models = [each for each in models if Effect.FORWARD in call_effects(self.script, each)]
+        rest = [each for each in given_values(outer) if each not in models]
+        if any(may_run_model(self.script, call) for each in rest for call in self.script.within(each, ast.Call)):
+            return []
+        if self._wants_float32(reachable_code(self.script, models)) or any(
+            content(self.script, each) is not Content.FLOATING for each in models
+        ):
+            return []
+        self._stays_outside(statement, self._called(outer))
+        return [Hoist(each, self.names.choose(statement, *names_for(statement))) for each in models]
+
+    def _called(self, call: ast.Call) -> list[ScriptNode]:
+        """What a call enters, its arguments aside."""
+        entered = self.script.callees(call)
+        return [(self.script, call), *(part for file, each in entered for part in reachable_code(file, [each]))]
+
+    def _wants_float32(self, code: list[ScriptNode]) -> bool:
+        """Whether code may raise or be wrong in low precision, and is right in float32."""
+        if any(last_name(call.func) in LINEAR_ALGEBRA for file, node in code for call in file.within(node, ast.Call)):
+            return False  # of a matrix that a region has computed no digits come back
+        lost = lost_digits.in_code(code, self.script, self.step.backwards[0].call)
+        return unsafe_operations.needs_float32(code) or any(True for _ in lost)
+
+    def _stays_outside(self, statement: ast.stmt, code: list[ScriptNode]) -> None:
+        """Note that what a statement runs is computed outside of the regions, in float32."""
+        report_at = self.step.backwards[0].call
+        for look in (lost_digits, unsafe_operations):
+            self.found.problems += look.in_code(code, self.script, report_at, in_float32=True)
+        self.for_float32.add(statement)
 
     def _is_elementwise(self, call: ast.Call) -> bool:
         qualified = self.script.qualname(call.func)
