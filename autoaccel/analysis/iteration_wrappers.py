@@ -83,13 +83,17 @@ def _iterable(value: Value) -> Values:
 
 
 def iterated_attribute(ref: ClassRef) -> Values | None:
-    """What an object keeps in the attribute whose items a `for` over it gets."""
+    """What an object keeps in the attribute whose items a `for` over it gets; None where something else may be done to
+    them, or where it keeps an object of the project's, which may."""
     found = next(methods(ref, "__iter__"), None)
     if found is None or any(True for _ in methods(ref, "__next__", "__getattr__", "__getattribute__")):
         return None
     script, iterate = found
     attribute = None if iterate.decorator_list else _attribute_iterated(script, iterate)
-    return None if attribute is None else attribute_of(ref, attribute)
+    if attribute is None or any(value.node is not iterate for value in attribute_of(ref, "__iter__") or ()):
+        return None  # `Loading.__iter__ = cleaned`
+    kept = attribute_of(ref, attribute)
+    return None if kept is None or any(value.cls is not None for value in kept) else kept
 
 
 def passed_on(script: Script, call: ast.Call, argument: ast.expr) -> Values:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from autoaccel.analysis.classes import is_plain_object
+from autoaccel.analysis.classes import is_plain_object, lineage, methods
 from autoaccel.analysis.imported_names import imported
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.definitions import Definition
@@ -208,7 +208,7 @@ def _call_may_carry(script: Script, call: ast.Call, function: ast.expr, seen: se
     name = script.qualname(function)
     arguments = given_values(call)
     made = script.values(call)
-    if made and all(value.node is call and is_plain_object(value) for value in made):
+    if made and all(value.node is call and _is_made_plainly(value) for value in made):
         # An object that is made; what its constructor keeps, and its other methods, is asked for there.
         return any(may_carry_graph(script, each, seen) for each in arguments)
     if name is not None:
@@ -226,6 +226,13 @@ def _call_may_carry(script: Script, call: ast.Call, function: ast.expr, seen: se
             owner = function.value
             return _is_object_itself(owner) or any(may_carry_graph(script, each, seen) for each in (owner, *arguments))
     return True
+
+
+def _is_made_plainly(value: Value) -> bool:
+    """Whether nothing makes an object but its constructor: no decorator of its class, `__new__` or metaclass."""
+    if value.cls is None or not is_plain_object(value) or any(True for _ in methods(value.cls, "__new__")):
+        return False
+    return not any(each.node.decorator_list or each.node.keywords for each in lineage(value.cls))
 
 
 def _is_object_itself(expression: ast.expr) -> bool:

@@ -145,14 +145,17 @@ def _calls_itself_only(file: Script, cls: ast.ClassDef) -> bool:
 
 @once_all
 def _stored_in(file: Script, definition: Definition) -> Iterator[ast.expr]:
-    """What is put into an object under this name: `features.append(x)`, `bank["x"] = x`; not what comes to the host."""
+    """What is put into an object under this name: `features.append(x)`, `bank["x"] = x`, `setattr(data, "x", x)`; not
+    what comes to the host."""
     for use in file.uses(definition):
         node: ast.expr = use
         while isinstance(around := file.parent(node), ast.Subscript | ast.Attribute) and around.value is node:
             node = around
         call, statement = file.parent(node), file.statement(node)
         stored: Sequence[ast.expr] = ()
-        if isinstance(call, ast.Call) and call.func is node:
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "setattr" and node in call.args[:1]:
+            stored = call.args[2:]
+        elif isinstance(call, ast.Call) and call.func is node:
             stored = given_values(call) if isinstance(node, ast.Attribute) and node.attr in STORING else ()
         elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
             stored = [statement.value] if isinstance(statement, ast.Assign | ast.AugAssign) else ()

@@ -125,6 +125,8 @@ for i, batch in enumerate(Loading(data)):
         ("", "for x in self.loader: yield x", "    def __next__(self): ...", False),
         ("self.loader = data or self.loader", "for x in self.loader: yield x", "", False),
         ("", "for x in self.loaders: yield x", "", False),
+        ("", "for x in self.loader: yield x", "Loading.__iter__ = cleaned", False),
+        ("self.loader = Own(data)", "for x in self.loader: yield x", "class Own(DataLoader): ...", False),
     ],
 )
 def test_what_an_object_keeps_is_handed_on(make: str, body: str, more: str, known: bool) -> None:
