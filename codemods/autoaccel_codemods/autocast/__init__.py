@@ -110,6 +110,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         regions                 which statements run under autocast, and what of them has to stay out
         [hoists]                what of a statement gets a name of its own inside a region
         [backward_slice]        the statements that a loss is computed by
+        [changed_arguments]     whether a loss changes what it is given, which a copy in float32 would hide
         [sigmoid_bce]           sigmoids that go into a binary cross-entropy, which are computed in float32
         [unsafe_operations]     what does not work in low precision, in all the code that the regions reach
         [filled_numbers]        numbers that it cannot hold

@@ -11,13 +11,16 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from autoaccel.analysis.script import Script
+from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.syntax_index import last_name
+from autoaccel.library_models.tensor_operations import MATRIX_PRODUCTS
 from autoaccel_codemods.autocast import coarse_steps, skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem, problem_at
 from autoaccel_codemods.autocast.expanded_squares import addends, is_distance, is_variance
 from autoaccel_codemods.autocast.value_origins import (
+    SAME_NUMBERS,
     Place,
     is_computed,
     is_number,
@@ -39,6 +42,8 @@ _CARRYING = frozenset(
     """clamp clamp_ clamp_min clamp_min_ clip clip_ maximum relu abs where cat concat stack hstack vstack mul multiply
     div divide pow square prod masked_fill nan_to_num neg""".split()
 )
+_CURVES = frozenset("sigmoid expit softmax exp tanh cos sin cosine_similarity".split())
+_DOTS = MATRIX_PRODUCTS | {"linear"}
 _NOT_SMALL = 0.5  # a number beside which what is added no longer matters
 
 
@@ -126,8 +131,33 @@ class _Search:
     def _is_computed_anew(self, place: Place) -> bool:
         """Whether an expression computes its value, in float32."""
         script, node = place
-        inside = any(script is file and script.inside(node, part) for file, part in self._in_float32)
-        return inside and isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp | ast.Constant)
+        if not self._is_inside(script, node):
+            return False
+        match node:
+            case ast.BinOp(op=ast.Mult() | ast.Div() | ast.Pow()) | ast.UnaryOp() | ast.Constant():
+                return True  # its operands are asked for as well
+            case ast.BinOp(op=ast.Add(), left=left, right=right):
+                return any(abs(value_of(script, each) or 1.0) < _NOT_SMALL for each in (left, right))
+            case ast.BinOp(op=ast.MatMult(), left=left, right=right):
+                return all(self._is_direction(script, each) for each in (left, right))
+            case ast.Call():
+                name = last_name(node.func)
+                if name in _DOTS:
+                    return all(self._is_direction(script, each) for each in operands(script, node))
+                return name in _CURVES | _CARRYING | SAME_NUMBERS or bool(script.callees(node))
+            case _:
+                return False
+
+    def _is_inside(self, script: Script, node: ast.AST) -> bool:
+        return any(script is file and script.inside(node, part) for file, part in self._in_float32)
+
+    def _is_direction(self, script: Script, expression: ast.expr) -> bool:
+        """Whether vectors are given their length in float32, or are parameters: else products of them exceed one."""
+        return all(
+            file.kind(node) is Kind.PARAMETER
+            or (self._is_inside(file, node) and isinstance(node, ast.Call) and last_name(node.func) == "normalize")
+            for file, node in spelled(script, expression)
+        )
 
 
 def _of_probabilities(script: Script, call: ast.Call) -> str | None:

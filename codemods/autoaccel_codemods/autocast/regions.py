@@ -26,6 +26,7 @@ from autoaccel.pytorch.training_steps import Backward, TrainingStep, scope_of
 from autoaccel_codemods.autocast import blockers, lost_digits, skip_reasons, stored_results, unsafe_operations
 from autoaccel_codemods.autocast.backward_slice import MUTATORS, Slice, changed, variables
 from autoaccel_codemods.autocast.blockers import Problem, in_step
+from autoaccel_codemods.autocast.changed_arguments import changes_arguments
 from autoaccel_codemods.autocast.float_tensors import content
 from autoaccel_codemods.autocast.hoists import FreeNames, Hoist, is_conditional, names_for, whole_expression
 from autoaccel_codemods.autocast.sigmoid_bce import out_of_reach, sigmoid_arguments
@@ -412,8 +413,10 @@ class _Planner:
         return [(self.script, call), *(part for file, each in entered for part in reachable_code(file, [each]))]
 
     def _wants_float32(self, code: list[ScriptNode]) -> bool:
-        """Whether code may raise or be wrong in low precision, and is right in float32."""
-        if any(last_name(call.func) in LINEAR_ALGEBRA for file, node in code for call in file.within(node, ast.Call)):
+        """Whether code may raise or be wrong in low precision, and is right on a copy in float32."""
+        if any(changes_arguments(*each) for each in code) or any(
+            last_name(call.func) in LINEAR_ALGEBRA for file, node in code for call in file.within(node, ast.Call)
+        ):
             return False  # of a matrix that a region has computed no digits come back
         lost = lost_digits.in_code(code, self.script, self.step.backwards[0].call)
         return unsafe_operations.needs_float32(code) or any(True for _ in lost)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.call_arguments import given_as, given_values
+from autoaccel.dataflow.call_arguments import given_as, given_values, unpacks
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.tensor_operations import MATRIX_PRODUCTS
@@ -17,7 +17,7 @@ from autoaccel.pytorch.step_effects import may_run_model
 
 Place = tuple[Script, ast.expr]
 
-_SAME_NUMBERS = VIEWS | frozenset(
+SAME_NUMBERS = VIEWS | frozenset(
     """contiguous clone float double to type cpu cuda repeat tile flatten roll flip gather index_select masked_select
     take take_along_dim repeat_interleave""".split()
 )
@@ -67,7 +67,7 @@ def _bound(script: Script, definition: Definition) -> Iterator[Place]:
 
 def _viewed(script: Script, call: ast.Call) -> ast.expr | None:
     """The tensor that a call gives in another shape, or a part of."""
-    if last_name(call.func) not in _SAME_NUMBERS:
+    if last_name(call.func) not in SAME_NUMBERS:
         return None
     return operand(script, call)
 
@@ -163,10 +163,7 @@ def is_computed(script: Script, expression: ast.expr) -> bool:
         match node:
             case ast.Name():
                 for definition in file.definitions(node):
-                    function = definition.scope.node
-                    if definition.how == "param" and (
-                        not isinstance(function, ast.FunctionDef) or file.callers(function).missing is not None
-                    ):
+                    if definition.how == "param" and _may_be_anything(file, definition):
                         return True
                     bound = list(_bound(file, definition))
                     if not bound and definition.value is not None:  # parts, elements, additions
@@ -180,6 +177,17 @@ def is_computed(script: Script, expression: ast.expr) -> bool:
             case _:
                 pending += [(file, each) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
     return False
+
+
+def _may_be_anything(script: Script, definition: Definition) -> bool:
+    """Whether a parameter may be given what is not seen: by callers out of sight, or among `*args`."""
+    function = definition.scope.node
+    if not isinstance(function, ast.FunctionDef):
+        return True
+    callers = script.callers(function)
+    return callers.missing is not None or any(
+        unpacks(call) and other.argument(call, function, definition.name, script) is None for other, call in callers
+    )
 
 
 def _stored(script: Script, attr: str) -> Iterator[Place]:
