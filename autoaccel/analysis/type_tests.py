@@ -22,17 +22,21 @@ _NO_TENSORS = frozenset(
 )
 
 
-def is_no_tensor(script: Script, test: ast.expr) -> bool:
-    """Whether a test asks if something is a tensor that surely is none."""
+def asked_for_tensor(script: Script, test: ast.expr) -> ast.expr | None:
+    """What `torch.is_tensor(x)` and `isinstance(x, torch.Tensor)` ask; None of other tests."""
     match test:
         case ast.Call(func=function, args=[asked], keywords=[]) if script.qualname(function) == "torch.is_tensor":
-            pass
+            return asked
         case ast.Call(func=ast.Name(id="isinstance") as function, args=[asked, kind], keywords=[]):
-            if script.definitions(function) or script.qualname(kind) != "torch.Tensor":
-                return False
+            return asked if not script.definitions(function) and script.qualname(kind) == "torch.Tensor" else None
         case _:
-            return False
-    return script.inference.possible(asked).kinds <= _NO_TENSORS
+            return None
+
+
+def is_no_tensor(script: Script, test: ast.expr) -> bool:
+    """Whether a test asks if something is a tensor that surely is none."""
+    asked = asked_for_tensor(script, test)
+    return asked is not None and script.inference.possible(asked).kinds <= _NO_TENSORS
 
 
 def narrowed(script: Script, name: ast.Name, values: Values) -> Values:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import class_info, external_lineage, lineage
 from autoaccel.analysis.script import Script
+from autoaccel.analysis.type_tests import asked_for_tensor
 from autoaccel.dataflow.abstract_values import Kind, Values
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import ScriptNode
@@ -236,12 +237,9 @@ def _is_of_tensor_given(script: Script, device: ast.expr) -> bool:
                 pass
             case _:
                 continue
-        match test:
-            case ast.Call(func=function, args=[ast.Name(id=tested)]) if tested == name.id:
-                return script.qualname(function) == "torch.is_tensor"
-            case ast.Call(func=ast.Name(id="isinstance") as function, args=[ast.Name(id=tested), kind]):
-                known = tested == name.id and not script.definitions(function)
-                return known and script.qualname(kind) == "torch.Tensor"
+        asked = asked_for_tensor(script, test)
+        if isinstance(asked, ast.Name) and asked.id == name.id:
+            return True
     return False
 
 

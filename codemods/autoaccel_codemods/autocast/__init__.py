@@ -8,13 +8,13 @@ acts for float16 only.
 A training step is converted whole or not at all: every forward, loss, backward, clip and optimizer step that belong
 together. Binary cross-entropy of probabilities is computed in float32, outside the region; so are losses, and the last
 part of a model, that work in float32 alone: a focal loss of logits, distances as `a² + b² - 2ab` of features, margin
-heads, spectra. Evaluation stays in float32
-beside training, but not where one function does both (`if train: loss.backward()`): there validation figures come from
-the same region as the training loss. In a program that only evaluates, the forward pass of a loop is converted, and its
-result is float32. Scripts that set `cudnn.deterministic` get the same results in each run: there bfloat16 is used
-untried. `fp16=False` keeps float16 from steps whose numbers may not fit it: `masked_fill(mask, -1e9)`, sums over
-products of a feature map with itself, `log(p + 1e-8)`, and from programs that ask whether gradients are finite, which
-the first ones under a scale are not; where there is no bfloat16 they stay in float32.
+heads, spectra. Evaluation stays in float32 beside training, but not where one function does both (`if train:
+loss.backward()`): there validation figures come from the same region as the training loss. In a program that only
+evaluates, the forward pass of a loop is converted, and its result is float32. Scripts that set `cudnn.deterministic`
+get the same results in each run: there bfloat16 is used untried. `fp16=False` keeps float16 from steps whose numbers
+may not fit it: `masked_fill(mask, -1e9)`, sums over products of a feature map with itself, `log(p + 1e-8)`, and from
+programs that ask whether gradients are finite, which the first ones under a scale are not; where there is no bfloat16
+they stay in float32.
 
 Left alone:
 - closures (LBFGS), second derivatives, gradients that the script applies or reads by hand, hooks that see gradients in
@@ -110,6 +110,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         regions                 which statements run under autocast, and what of them has to stay out
         [hoists]                what of a statement gets a name of its own inside a region
         [backward_slice]        the statements that a loss is computed by
+        [float32_statements]    losses that stay outside, since they work in float32 alone
         [changed_arguments]     whether a loss changes what it is given, which a copy in float32 would hide
         [sigmoid_bce]           sigmoids that go into a binary cross-entropy, which are computed in float32
         [unsafe_operations]     what does not work in low precision, in all the code that the regions reach

@@ -140,7 +140,7 @@ class Slice:
         self,
         script: Script,
         unwrappable: Callable[[ast.stmt], bool],
-        computes_both: Callable[[ast.Call], bool],
+        computes_both: Callable[[ast.Call], bool] | None,
     ) -> None:
         self.script = script
         self.statements: set[ast.stmt] = set()
@@ -236,7 +236,7 @@ class Slice:
         for part in self.script.in_scope(statement, ast.Call):
             sensitive = call_effects(self.script, part) & both == both
             wanted = both if sensitive else Effect.FORWARD
-            if sensitive or self._computes_both(part):
+            if sensitive or (self._computes_both is not None and self._computes_both(part)):
                 for other, function in self.script.callees(part):
                     if other is self.script and effects(other, function) & wanted == wanted:
                         for inner in other.in_scope(function, ast.Return):

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import ScriptNode
-from autoaccel.dataflow.syntax_index import last_name, walk_scope
-from autoaccel.library_models.tensor_operations import FLOATING, KEEPING, LINEAR_ALGEBRA, LOW, PRODUCTS
+from autoaccel.dataflow.syntax_index import walk_scope
+from autoaccel.library_models.tensor_operations import FLOATING, KEEPING, LOW, PRODUCTS
 from autoaccel.pytorch.gradients import sets_grad_mode
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.reachable_code import reachable_code
@@ -26,7 +25,7 @@ from autoaccel.pytorch.training_steps import Backward, TrainingStep, scope_of
 from autoaccel_codemods.autocast import blockers, lost_digits, skip_reasons, stored_results, unsafe_operations
 from autoaccel_codemods.autocast.backward_slice import MUTATORS, Slice, changed, variables
 from autoaccel_codemods.autocast.blockers import Problem, in_step
-from autoaccel_codemods.autocast.changed_arguments import changes_arguments
+from autoaccel_codemods.autocast.float32_statements import Float32Statements, read_by_name
 from autoaccel_codemods.autocast.float_tensors import content
 from autoaccel_codemods.autocast.hoists import FreeNames, Hoist, is_conditional, names_for, whole_expression
 from autoaccel_codemods.autocast.sigmoid_bce import out_of_reach, sigmoid_arguments
@@ -108,13 +107,13 @@ class _Planner:
         self.script = script
         self.step = step
         self.narrow = narrow
-        self.apart = apart
         self.found = Regions()
         self.loader_loops = {loop.node for loop in loader_loops(script)}
-        self.slice = Slice(script, self._unwrappable, self._computes_both)
-        self.heavy = {backward.statement: backward for backward in step.backwards if self._heavy(backward.loss)}
         self.names = FreeNames(script)
-        self.for_float32: set[ast.stmt] = set()  # what stays outside, given float32
+        report_at = step.backwards[0].call
+        self.apart = Float32Statements(script, self.found.reduced, self.names, report_at) if apart else None
+        self.slice = Slice(script, self._unwrappable, None if self.apart is None else self.apart.computes_both)
+        self.heavy = {backward.statement: backward for backward in step.backwards if self._heavy(backward.loss)}
         self.probabilities = False  # a binary cross-entropy stays outside
 
     def run(self) -> Regions:
@@ -140,6 +139,7 @@ class _Planner:
         slice_code = [*self.found.code, *((self.script, each) for each in self.slice.statements)]
         slice_code += reachable_code(self.script, self._given_results(inside))
         self.found.problems += lost_digits.in_code(slice_code, self.script, report_at)
+        self.found.problems += [] if self.apart is None else self.apart.problems
         self.found.problems += stored_results.in_regions(parts, self.slice.statements, self.script, report_at)
         if self.probabilities:
             self.found.float32_casts += sigmoid_arguments(self.found.code, self.script)
@@ -154,14 +154,18 @@ class _Planner:
     def _given_results(self, inside: list[ast.AST]) -> list[ast.stmt]:
         """The statements outside of the regions that are given results of these as they are."""
         covered = {part for each in inside for part in self.script.in_scope(each, ast.AST)}
-        outside = self.slice.statements - covered - self.for_float32
+        outside = self.slice.statements - covered - self._in_float32
         given = [each for each in outside if variables(self.script, each) & self.found.reduced]
         return sorted(given, key=lambda each: (each.lineno, each.col_offset))
+
+    @property
+    def _in_float32(self) -> set[ast.stmt]:
+        return set() if self.apart is None else self.apart.statements
 
     def _whole_step(self, inside: list[ast.AST]) -> None:
         """Whole or not at all: what the loss depends on does not run models in float32 beside those of the region."""
         covered = {part for each in inside for part in self.script.in_scope(each, ast.AST)}
-        statements = (each for each in self.slice.statements if each not in covered | self.for_float32)
+        statements = (each for each in self.slice.statements if each not in covered | self._in_float32)
         for statement in sorted(statements, key=lambda each: (each.lineno, each.col_offset)):
             for part in self.script.in_scope(statement, ast.Call):
                 if part not in covered and may_run_model(self.script, part):
@@ -185,12 +189,6 @@ class _Planner:
     def _unwrappable(self, statement: ast.stmt) -> bool:
         """Compound statements that regions go into instead of around."""
         return bool(effects(self.script, statement) & (_NEVER | Effect.SENSITIVE)) or self._loads(statement)
-
-    def _computes_both(self, call: ast.Call) -> bool:
-        """Whether a function that is called runs models, and computes what works in float32 alone."""
-        if not self.apart or self.script.kind(call.func) not in (Kind.FUNCTION, None):
-            return False
-        return Effect.FORWARD in call_effects(self.script, call) and self._wants_float32(self._called(call))
 
     def _loads(self, statement: ast.stmt) -> bool:
         return any(loop in self.loader_loops for loop in self.script.in_scope(statement, ast.For))
@@ -275,17 +273,14 @@ class _Planner:
                     adjacent = open_region is not None
                 open_region = self._sensitive(statement, open_region if adjacent else None)
                 continue
-            if self.apart and statement in self.slice.statements and self._is_for_float32(statement):
-                flush()
-                self.found.lifted += self._reduced_names(statement) + self._reduced_attributes(statement)
-                open_region = None  # what comes next may read what this has computed
-                continue
-            if self.apart and statement in self.slice.statements and (hoists := self._hoists_for_float32(statement)):
-                flush()
-                self._add(statement, hoists, None)
-                self.found.lifted += [each.expression for each in hoists]
-                open_region = None
-                continue
+            if self.apart is not None and statement in self.slice.statements:
+                lifted, hoists = self.apart.lifted(statement), self.apart.hoists(statement)
+                if lifted or hoists:
+                    flush()
+                    self._add(statement, hoists, None)
+                    self.found.lifted += [*lifted, *(each.expression for each in hoists)]
+                    open_region = None  # what comes next may read what this has computed
+                    continue
             if self._barrier(statement):
                 flush()
                 if self._load(statement):
@@ -311,7 +306,7 @@ class _Planner:
             if self.narrow and self._parts(gap):
                 flush()
             if self.narrow and not run and self._is_arithmetic(statement):
-                self.found.lifted += self._reduced_names(statement)
+                self.found.lifted += read_by_name(self.script, statement, self.found.reduced)
                 open_region = None
                 continue
             if run or self._starts(statement):
@@ -364,69 +359,13 @@ class _Planner:
         if not isinstance(statement, ast.Assign) or not self._starts(statement):
             return False
         calls = self.script.in_scope(statement, ast.Call)
-        names = self._reduced_names(statement)
+        names = read_by_name(self.script, statement, self.found.reduced)
         return (
             all(map(self._is_elementwise, calls))
             and not any(isinstance(getattr(part, "op", None), ast.MatMult) for part in walk_scope(statement))
             and set(map(self.script.source, names)) == variables(self.script, statement) & self.found.reduced
             and all(content(self.script, each) is Content.FLOATING for each in names)
         )
-
-    def _is_for_float32(self, statement: ast.stmt) -> bool:
-        """Whether a statement computes something that works in float32 alone, of what a region gives, by names: a loss,
-        or the last part of a model, `output = head(features, labels)`."""
-        if not isinstance(statement, ast.Assign | ast.AugAssign | ast.Return):
-            return False
-        names = self._reduced_names(statement) + self._reduced_attributes(statement)
-        if not names or set(map(self.script.source, names)) != variables(self.script, statement) & self.found.reduced:
-            return False
-        if not self._wants_float32(reachable_code(self.script, [statement])):
-            return False
-        if not all(content(self.script, each) is Content.FLOATING for each in names):
-            return False
-        self._stays_outside(statement, reachable_code(self.script, [statement]))
-        return True
-
-    def _hoists_for_float32(self, statement: ast.stmt) -> list[Hoist]:
-        """What is taken out of a statement that computes such a loss of what it has a model compute itself,
-        `loss = criterion(model(images), targets)`; nothing where it does not."""
-        if not isinstance(statement, ast.Assign) or variables(self.script, statement) & self.found.reduced:
-            return []
-        outer = statement.value
-        if not isinstance(outer, ast.Call) or not self._wants_float32(self._called(outer)):
-            return []
-        models = [each for each in given_values(outer) if isinstance(each, ast.Call)]
-        models = [each for each in models if Effect.FORWARD in call_effects(self.script, each)]
-        rest = [each for each in given_values(outer) if each not in models]
-        if any(may_run_model(self.script, call) for each in rest for call in self.script.within(each, ast.Call)):
-            return []
-        if self._wants_float32(reachable_code(self.script, models)) or any(
-            content(self.script, each) is not Content.FLOATING for each in models
-        ):
-            return []
-        self._stays_outside(statement, self._called(outer))
-        return [Hoist(each, self.names.choose(statement, *names_for(statement))) for each in models]
-
-    def _called(self, call: ast.Call) -> list[ScriptNode]:
-        """What a call enters, its arguments aside."""
-        entered = self.script.callees(call)
-        return [(self.script, call), *(part for file, each in entered for part in reachable_code(file, [each]))]
-
-    def _wants_float32(self, code: list[ScriptNode]) -> bool:
-        """Whether code may raise or be wrong in low precision, and is right on a copy in float32."""
-        if any(changes_arguments(*each) for each in code) or any(
-            last_name(call.func) in LINEAR_ALGEBRA for file, node in code for call in file.within(node, ast.Call)
-        ):
-            return False  # of a matrix that a region has computed no digits come back
-        lost = lost_digits.in_code(code, self.script, self.step.backwards[0].call)
-        return unsafe_operations.needs_float32(code) or any(True for _ in lost)
-
-    def _stays_outside(self, statement: ast.stmt, code: list[ScriptNode]) -> None:
-        """Note that what a statement runs is computed outside of the regions, in float32."""
-        report_at = self.step.backwards[0].call
-        for look in (lost_digits, unsafe_operations):
-            self.found.problems += look.in_code(code, self.script, report_at, in_float32=True)
-        self.for_float32.add(statement)
 
     def _is_elementwise(self, call: ast.Call) -> bool:
         qualified = self.script.qualname(call.func)
@@ -436,16 +375,6 @@ class _Planner:
         name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         known = not self.script.callees(call) and name in FLOATING | KEEPING
         return known and name not in LOW | PRODUCTS and not name.endswith("_")
-
-    def _reduced_names(self, statement: ast.stmt) -> list[ast.expr]:
-        """Where a statement reads by a name what a region leaves in low precision."""
-        names = self.script.in_scope(statement, ast.Name)
-        return [each for each in names if isinstance(each.ctx, ast.Load) and each.id in self.found.reduced]
-
-    def _reduced_attributes(self, statement: ast.stmt) -> list[ast.expr]:
-        """The same by an attribute: `self.features`."""
-        read = (each for each in self.script.in_scope(statement, ast.Attribute) if isinstance(each.ctx, ast.Load))
-        return [each for each in read if self.script.source(each) in self.found.reduced]
 
     def _reduce(self, statement: ast.stmt) -> None:
         """Note what a statement inside a region leaves in low precision."""
