@@ -16,7 +16,9 @@ LOWER = {
     bound: [lower for _, lower in variants]
     for bound, variants in itertools.groupby(properties.variants(), lambda variant: variant[0].partition("=")[0])
 }
-EVERY = 60
+LOOKED_AT = 24
+EVERY = len(PROJECTS) // LOOKED_AT
+"""However many fixtures there are, each test takes about as many of them, from all rules."""
 
 
 @pytest.mark.parametrize(("number", "bound"), list(enumerate(LOWER)), ids=list(LOWER))

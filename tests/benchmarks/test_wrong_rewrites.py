@@ -128,5 +128,5 @@ def test_a_wrong_rule_is_caught(name: str, hunt: Hunt, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_nothing_is_found(hunt: Hunt) -> None:
-    result = hunt("--count", "40")
+    result = hunt("--count", "20")
     assert result.returncode == 0, result.stdout + result.stderr
