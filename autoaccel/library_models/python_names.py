@@ -30,6 +30,10 @@ TEXT_RUNNERS = ("exec", "eval")
 NAMESPACES = ("globals", "locals", "vars")
 """Functions whose results hold names that programs may compute."""
 
+_TIMERS = "time perf_counter monotonic process_time thread_time".split()
+CLOCKS = frozenset({f"time.{name}{unit}" for name in _TIMERS for unit in ("", "_ns")} | {"timeit.default_timer"})
+"""Functions that tell the time as a number."""
+
 LOOKING = frozenset("bool float format hasattr id int isinstance issubclass len print repr str type".split())
 """Builtins that look at what they are given, and neither call it nor hand it on."""
 

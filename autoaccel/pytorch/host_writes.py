@@ -30,6 +30,8 @@ from autoaccel.pytorch.memory_aliases import made_of
 
 _CALLED = frozenset({"map", "starmap", "apply", "tree_map", "setattr"})
 _MAPPING = frozenset({"map", "starmap", "tree_map"})
+_CONTAINERS = frozenset({Kind.MAPPING, Kind.SEQUENCE})
+_GROWING = _CONTAINERS | {Kind.TENSOR}  # to a tensor no sequence is added
 _SEEN = frozenset({Kind.EXTERNAL, Kind.MODULE, Kind.LOSS_FUNCTION, Kind.OPTIMIZER, Kind.DEVICE, Kind.DTYPE})
 
 # `buffer.pin_memory()`, `torch.empty((8, 4), pin_memory=True)`
@@ -120,12 +122,15 @@ class _HostTensor:
 
     def _replaces(self, file: Script, node: ast.AST) -> bool:
         """`batch[key] = batch[key].to(device)`: the batch gets the copy, nothing is written to the tensor; nor is it by
-        a list or dict that gets another element."""
+        a list or dict that gets another element, `inputs += (target,)`."""
+        if isinstance(node, ast.AugAssign):
+            kinds, added = file.values(node.target).kinds, file.values(node.value).kinds
+            return bool(kinds) and (kinds <= _CONTAINERS or (kinds <= _GROWING and added <= {Kind.SEQUENCE}))
         statement = file.parent(node) if isinstance(node, ast.Subscript) else None
         if not isinstance(node, ast.Subscript) or not isinstance(statement, ast.Assign):
             return False
         kinds = file.values(node.value).kinds
-        return (bool(kinds) and kinds <= {Kind.MAPPING, Kind.SEQUENCE}) or any(
+        return (bool(kinds) and kinds <= _CONTAINERS) or any(
             value.kind is Kind.TENSOR and value.how == "moved" for value in file.values(statement.value)
         )
 

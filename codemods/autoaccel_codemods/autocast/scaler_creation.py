@@ -10,6 +10,7 @@ from autoaccel.analysis.definite_assignment import always_runs, is_bound, is_emp
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import position, walk_scope
+from autoaccel.library_models.python_names import CLOCKS
 from autoaccel.pytorch.device_expressions import precedes
 from autoaccel.pytorch.introspection import instances_listed
 from autoaccel.pytorch.training_steps import OptimizerStep, ScopeNode, TrainingStep
@@ -251,6 +252,17 @@ def _before(script: Script, scope: ScopeNode, statements: list[ast.stmt]) -> ast
     outermost: ast.stmt = loops[-1] if loops else first
     block = script.block(outermost)
     if all(any(script.inside(site, each) for each in block[block.index(outermost) :]) for site in statements):
-        return outermost
+        return _above_clocks(script, block, outermost)
     around = [each for each in (first, *script.ancestors(first)) if isinstance(each, ast.stmt)]
     return next(each for each in around if script.parent(each) is scope)
+
+
+def _above_clocks(script: Script, block: Sequence[ast.stmt], statement: ast.stmt) -> ast.stmt:
+    """A statement, or the first of `end = time.time()` right above it: what is timed begins where it did."""
+    for above in reversed(block[: block.index(statement)]):
+        if not isinstance(above, ast.Assign) or not isinstance(above.value, ast.Call):
+            break
+        if script.qualname(above.value.func) not in CLOCKS:
+            break
+        statement = above
+    return statement

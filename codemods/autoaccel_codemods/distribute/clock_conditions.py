@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import Final
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.query import once
 from autoaccel.edits import Code, Edit, Replace
+from autoaccel.library_models.python_names import CLOCKS
 
-_CLOCK: Final = re.compile(
-    r"^(time\.(time|perf_counter|monotonic|process_time|thread_time|localtime|gmtime|strftime|ctime)(_ns)?"
-    r"|datetime\.(datetime|date)\.(now|today|utcnow)|os\.getpid|uuid\.uuid[14]|timeit\.default_timer)$"
+_OF_EACH: Final = CLOCKS | frozenset(
+    """time.localtime time.gmtime time.strftime time.ctime datetime.datetime.now datetime.datetime.today
+    datetime.datetime.utcnow datetime.date.today os.getpid uuid.uuid1 uuid.uuid4""".split()
 )
 _AGREED: Final = "agreed"
 
@@ -33,7 +33,7 @@ def is_timed(script: Script, expression: ast.expr, seen: frozenset[ast.AST] = fr
     """Whether a value comes from the clock, or from what else each process has of its own."""
     if isinstance(expression, ast.Call) and script.runtime_name(expression.func) == _AGREED:
         return False
-    if any(_CLOCK.search(script.qualname(call.func) or "") for call in script.within(expression, ast.Call)):
+    if any(script.qualname(call.func) in _OF_EACH for call in script.within(expression, ast.Call)):
         return True
     for name in script.within(expression, ast.Name):
         for definition in script.definitions(name):
@@ -49,7 +49,7 @@ def _timed_attributes(script: Script) -> frozenset[str]:
     return frozenset(
         target.attr
         for assign in script.find(ast.Assign)
-        if any(_CLOCK.search(script.qualname(call.func) or "") for call in script.within(assign.value, ast.Call))
+        if any(script.qualname(call.func) in _OF_EACH for call in script.within(assign.value, ast.Call))
         for target in assign.targets
         if isinstance(target, ast.Attribute)
     )

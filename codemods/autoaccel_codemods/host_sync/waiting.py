@@ -13,6 +13,7 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import is_constant
+from autoaccel.library_models.python_names import CLOCKS
 from autoaccel.pytorch import host_reads
 from autoaccel.pytorch.batches import device_of
 from autoaccel.pytorch.host_writes import changed_after
@@ -22,10 +23,6 @@ from autoaccel_codemods.host_sync.sums import Addition, Sum
 
 _READING = frozenset({"item", "tolist", "cpu", "numpy"})
 _TENSORS = (Kind.TENSOR, Kind.BATCH, Kind.PARAMETER)
-_CLOCKS = frozenset(
-    """time.time time.perf_counter time.monotonic time.process_time time.time_ns time.perf_counter_ns
-    timeit.default_timer""".split()
-)
 _ORDERING = re.compile(
     r"(\.\s*|\b)(Event|Stream|ExternalStream|stream|set_stream|CUDAGraph|make_graphed_callables|elapsed_time|record_stream)"
     r"\s*\(|\bcuda\.graph\b"
@@ -103,7 +100,7 @@ def _wait(script: Script, found: Sum, gone: set[ast.Call]) -> str | None:
         for call in script.within(loop, ast.Call):
             if call in gone or not _is_each_time(script, call, loop):
                 continue
-            if script.qualname(call.func) in _CLOCKS:
+            if script.qualname(call.func) in CLOCKS:
                 return f"the loop is timed, in line {call.lineno}"
             if isinstance(call.func, ast.Attribute) and call.func.attr in _READING and not _is_host(script, call):
                 return f"the loop waits for the device in line {call.lineno} all the same"
