@@ -285,9 +285,8 @@ class GraphFlow:
             case ast.AugAssign(target=target) if child is parent.value:
                 self._bind(script, target, held, call_stack)
                 if isinstance(target, ast.Name):  # in place, whatever else has it
-                    for each in script.definitions(target)[:1]:
-                        for other in each.scope.definitions.get(target.id, ()):
-                            self._fill(self._holders.of_binding(script, other, target, call_stack))
+                    for each in _bindings_before(script, target):
+                        self._fill(self._holders.of_binding(script, each, target, call_stack))
                 elif held:
                     self._fill(self._holders.of(script, target, call_stack))
             case ast.For(target=target) | ast.AsyncFor(target=target) if child is parent.iter:
@@ -388,6 +387,16 @@ class GraphFlow:
             return False
         self._add(*call_stack[-1][:2], held, call_stack[:-1])
         return True
+
+
+def _bindings_before(script: Script, target: ast.Name) -> Iterable[Definition]:
+    """What a name may have been bound to that is added to: all bindings there are, where other functions bind it."""
+    for each in script.definitions(target)[:1]:
+        bound = each.scope.definitions.get(target.id, [])
+        if each.scope.parent is not None and all(other.how != "global" for other in bound):
+            return script.reaching_definitions.before_addition(target)
+        return bound
+    return ()
 
 
 def _is_layers_own(script: Script, call: ast.Call) -> bool:
