@@ -286,10 +286,19 @@ class Script:
         return (AddImport("autoaccel", "runtime", self.accel),)
 
     def _runtime_import(self) -> str | None:
-        for name, definitions in self.module_scope.definitions.items():
-            if definitions and all(each.how == "import" and each.target in RUNTIME for each in definitions):
+        for name, definitions in self._imported_names():
+            if all(each.target in RUNTIME for each in definitions):
                 return name
         return None
+
+    def _imported_names(self) -> Iterator[tuple[str, list[Definition]]]:
+        """The names that the module surely has once its imports have run, and never gives to anything else."""
+        deleted = {each.id for statement in self.find(ast.Delete) for each in self.within(statement, ast.Name)}
+        for name, definitions in self.module_scope.definitions.items():
+            if name in deleted or any(each.how != "import" for each in definitions):
+                continue
+            if definitions and all(isinstance(self.parent(each.node), ast.Module | ast.Try) for each in definitions):
+                yield name, definitions
 
     def runtime_name(self, expression: ast.AST) -> str | None:
         """`autocast` for `accel.autocast`: the runtime function that an expression names."""
@@ -315,13 +324,9 @@ class Script:
             if module is not None and qualified.startswith(module + "."):
                 return self.source(beside.value) + qualified[len(module) :], ()
         best: str | None = None
-        for name, definitions in self.module_scope.definitions.items():
-            if len(definitions) == 0 or any(each.how != "import" or each.level for each in definitions):
-                continue
-            if not all(isinstance(self.parent(each.node), ast.Module | ast.Try) for each in definitions):
-                continue
+        for name, definitions in self._imported_names():
             targets = {canonical(each.target) for each in definitions if each.target is not None}
-            known = targets.pop() if len(targets) == 1 else ""
+            known = targets.pop() if len(targets) == 1 and not any(each.level for each in definitions) else ""
             if known == qualified:
                 return name, ()
             spelled = name + qualified[len(known) :]

@@ -162,6 +162,9 @@ def test_plain_callees(case: str) -> None:
         ("accel = 1\n", "autoaccel_runtime", 1),
         ("def f():\n    from autoaccel import runtime as acc\n", "accel", 1),
         ("from autoaccel import runtime as acc\nacc = None\n", "accel", 1),
+        ("from autoaccel import runtime as acc\ndel acc\n", "accel", 1),
+        ("if TYPE_CHECKING:\n    from autoaccel import runtime as acc\n", "accel", 1),
+        ("if TYPE_CHECKING:\n    from autoaccel import runtime as accel\n", "autoaccel_runtime", 1),
     ],
 )
 def test_the_name_of_the_runtime(text: str, name: str, imports: int) -> None:

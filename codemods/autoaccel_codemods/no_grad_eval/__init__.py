@@ -60,7 +60,7 @@ from autoaccel.analysis import Script
 from autoaccel.analysis.classes import external_lineage
 from autoaccel.analysis.imported_names import imported
 from autoaccel.dataflow.qualified_names import canonical
-from autoaccel.dataflow.syntax_index import walk_scope
+from autoaccel.dataflow.syntax_index import position, walk_scope
 from autoaccel.edits import (
     AddDecorator,
     Code,
@@ -121,9 +121,10 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         if found.covered:
             continue
         problem = found.problem or _framework(script, found) or _graph_tool(script) or _undecorated(script, found)
-        if problem is None and found.function is not None and is_introspected(script):
-            found = _within(found)
         spelling, imports = script.spell("torch.no_grad")
+        if problem is None and found.function is not None:
+            if is_introspected(script) or _is_imported_below(script, found.function, spelling):
+                found = _within(found)
         problem = problem or _leak(script, found) or _mode_seen(script, found) or _shadowed(script, found, spelling)
         problem = problem or _detached(script, found)
         if problem is not None:
@@ -137,6 +138,12 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             *imports,
             tier=tier_without_gradients(script, found.forwards),
         )
+
+
+def _is_imported_below(script: Script, function: ast.AST, spelling: str) -> bool:
+    """Whether torch is imported only when a function has been made already, and decorated."""
+    imports = script.module_scope.definitions.get(spelling.partition(".")[0], ())
+    return bool(imports) and all(position(each.node) > position(function) for each in imports)
 
 
 def _within(found: EvaluationPass) -> EvaluationPass:
