@@ -13,11 +13,13 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from autoaccel.analysis.bound_receivers import is_bound
+from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.callables import called_name
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
 from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.dataflow.completeness import Answer, Incomplete, ScriptNode
-from autoaccel.dataflow.definitions import STAR, ElementPath
+from autoaccel.dataflow.definitions import STAR, Definition, ElementPath
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import Function, position
 from autoaccel.library_models.in_place_operations import only_reads
@@ -25,11 +27,12 @@ from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import METHODS, STORING
 from autoaccel.pytorch.batches import changed_in_place
 from autoaccel.pytorch.host_memory import HOLDING, comes_around, is_sum, memory
-from autoaccel.pytorch.loader_loops import BatchTransfer
+from autoaccel.pytorch.loader_loops import BatchTransfer, transfers
 from autoaccel.pytorch.memory_aliases import made_of
 
 _CALLED = frozenset({"map", "starmap", "apply", "tree_map", "setattr"})
 _MAPPING = frozenset({"map", "starmap", "tree_map"})
+_WRAPPERS = frozenset({"torch.autograd.Variable", "builtins.tuple", "builtins.list"})
 _CONTAINERS = frozenset({Kind.MAPPING, Kind.SEQUENCE})
 _GROWING = _CONTAINERS | {Kind.TENSOR}  # to a tensor no sequence is added
 _SEEN = frozenset({Kind.EXTERNAL, Kind.MODULE, Kind.LOSS_FUNCTION, Kind.OPTIMIZER, Kind.DEVICE, Kind.DTYPE})
@@ -113,7 +116,9 @@ class _HostTensor:
         for each in pending:
             bound = file.definitions(each) if isinstance(each, ast.Name) else ()
             definitions = file.reaching_definitions.before_additions(bound)
-            if any(made.node is self.transfer.site for made in definitions) or self._is_held(file, each):
+            if any(made.node is self.transfer.site for made in definitions):
+                return True
+            if self._is_held(file, each) and not self._is_given_copy(file, definitions):
                 return True
             found = [*made_of(file, each), *(made.value for made in definitions if made.value is not None)]
             pending.extend(part for part in found if part not in seen)
@@ -137,12 +142,49 @@ class _HostTensor:
     def _is_copy(self, file: Script, owner: ast.expr) -> bool:
         """`if cuda: x = x.cuda()`, and then `x[…] = …`: a name is the copy wherever one has begun, and the tensor on
         the host only where it was not moved."""
-        statement = self.script.statement(self.transfer.call)
         if file is not self.script or file is not self.transfer.site_script or not isinstance(owner, ast.Name):
             return False
-        definitions = file.definitions(owner)
-        moved = [each for each in definitions if each.node is statement and each.whole is self.transfer.call]
-        return bool(moved) and all(each in moved or each.node is self.transfer.site for each in definitions)
+        pending, moved = [owner], False
+        for name in pending:
+            for each in file.reaching_definitions.before_additions(file.definitions(name)):
+                of = None if each.whole is None else self._wrapped(each.whole)
+                if of is self.transfer.call:
+                    moved = True
+                elif isinstance(of, ast.Name) and of.id == name.id:
+                    pending += [of] if of not in pending else []
+                elif not self._is_the_batch(each):
+                    return False
+        return moved
+
+    def _is_given_copy(self, file: Script, definitions: Iterable[Definition]) -> bool:
+        """Whether a parameter is given what is the copy wherever one has begun; what else its name is bound to is asked
+        on its own."""
+        functions = [(each.scope.node, each.name) for each in definitions if each.how == "param"]
+        given = [pair for each in functions for pair in arguments_for(file, *each)]
+        known = all(file.callers(each).missing is None for each, _ in functions)
+        return known and bool(given) and all(self._is_copy(*each) or not self._is_held(*each) for each in given)
+
+    def _wrapped(self, expression: ast.expr) -> ast.expr:
+        """What `x.cuda().detach()` and `[Variable(x.cuda()) for …]` are made of: the call that moves, or a name."""
+        while expression is not self.transfer.call:
+            match expression:
+                case ast.ListComp(elt=inner) | ast.GeneratorExp(elt=inner) | ast.Call(func=ast.Attribute(value=inner)):
+                    expression = inner
+                case ast.Call(func=wrapper, args=[inner], keywords=[]) if (
+                    called_name(self.script, wrapper) in _WRAPPERS
+                ):
+                    expression = inner
+                case _:
+                    break
+        return expression
+
+    def _is_the_batch(self, definition: Definition) -> bool:
+        """Whether a name gets the tensor from where batches come from: a loop, or one of several calls of `next`."""
+        return definition.node in self._sites or definition.value in self._sites
+
+    @cached_property
+    def _sites(self) -> set[ast.AST]:
+        return {each.site for each in transfers(self.script) if each.call is self.transfer.call}
 
     # -- order
 
@@ -243,7 +285,7 @@ class _HostTensor:
                 continue
             seen.add(scope)
             for name in where.within(scope, ast.Name):
-                if isinstance(name.ctx, ast.Load) and self._is_held(where, name):
+                if isinstance(name.ctx, ast.Load) and self._is_held(where, name) and not self._is_copy(where, name):
                     end = self._follow(where, name)
                     if isinstance(end, ast.Call):
                         pending.extend(where.callees(end))

@@ -52,6 +52,27 @@ CHANGED = {
         "b = x\nif t:\n    x = x.cuda()\nelif b:\n    x = b\nx.add_(1)",
         True,
     ),
+    "the name, bound to another one of it behind the copy": (
+        "",
+        "b = x\nif t:\n    x = x.cuda()\nif y:\n    x = b\nx.add_(1)",
+        True,
+    ),
+    "the name, wrapped whether it is the copy or not": (
+        "",
+        "if t:\n    x = x.cuda().detach()\nelse:\n    x = x.detach()\nx.add_(1)",
+        False,
+    ),
+    "the name, added to by then": ("", "if t:\n    x = x.cuda()\nx += 1\nx.add_(1)", False),
+    "in a function that is given what is the copy by then": (
+        "parts = torch.nn.ModuleList([torch.nn.ReLU(True)])\ndef f(a):\n    a = parts[0](a)\n    a.add_(1)\n",
+        "if t:\n    x = x.cuda()\nf(x)",
+        False,
+    ),
+    "in a function that is given it by another name": (
+        "parts = torch.nn.ModuleList([torch.nn.ReLU(True)])\ndef f(a):\n    a = parts[0](a)\n    a.add_(1)\n",
+        "b = x\nif t:\n    x = x.cuda()\nf(b)",
+        True,
+    ),
     "above the move": ("", "x.add_(1)\na = x.to(device)", False),
     "above the move, in a loop around both": ("", "for k in range(2):\n    x.add_(1)\n    a = x.to(device)", True),
     "in one branch": ("", "a = x.to(device)\nif t:\n    x.zero_()", True),
