@@ -30,6 +30,7 @@ CASTS = frozenset({"float", "double", "cdouble", "cfloat"})
 # Methods and functions after which the precision of what went in no longer matters.
 ENDS = WHOLE | NO_TENSOR | CASTS
 INFORMATION = frozenset("shape grad ndim requires_grad is_cuda grad_fn is_leaf names itemsize device indices".split())
+ATTRIBUTES = INFORMATION | frozenset("data dtype layout real imag T mT H mH".split())
 ALWAYS_PAIRS = frozenset("topk sort mode kthvalue cummax cummin".split())
 WITH_INDICES = ALWAYS_PAIRS | {"max", "min", "median", "nanmedian"}
 

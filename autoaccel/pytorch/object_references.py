@@ -17,12 +17,14 @@ from autoaccel.dataflow.completeness import CallSite, Incomplete
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import Function, last_name
 from autoaccel.library_models.python_names import METHOD_DECORATORS, PROPERTIES
+from autoaccel.library_models.tensor_operations import ATTRIBUTES, METHODS
 from autoaccel.pytorch.gradients import sets_grad_mode
 
 _CLOSED = frozenset(
     {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.ARRAY, Kind.DEVICE, Kind.DTYPE}
     | {Kind.TENSOR, Kind.PARAMETER, Kind.SEQUENCE, Kind.MAPPING}
-)  # what has no attributes of the script's own
+)  # what has no attributes of the script's own, but for tensors
+_TENSORS = frozenset({Kind.TENSOR, Kind.PARAMETER})
 _ONLY_NONE = frozenset({NONE})
 _BASES = ("torch.", "abc.", "builtins.", "typing.", "collections.", "enum.")  # of classes that call no method by itself
 
@@ -164,7 +166,14 @@ def _may_be_same(script: Script, read: ast.Attribute, stored: frozenset[ast.Clas
     here = possible_classes(script, read.value)
     if here is None:
         return True
-    return bool(here) and (stored is None or not here.isdisjoint(stored))
+    if stored is None:
+        return bool(here) or (_is_of_tensor(script, read) and read.attr not in METHODS | ATTRIBUTES)
+    return not here.isdisjoint(stored) or (not stored and _is_of_tensor(script, read))
+
+
+def _is_of_tensor(script: Script, read: ast.Attribute) -> bool:
+    """Whether it may be read of a tensor, which a script may store anything on: `anchor.extra = output`."""
+    return not _TENSORS.isdisjoint(script.values(read.value).kinds)
 
 
 @once

@@ -12,7 +12,7 @@ from autoaccel.analysis.name_lookups import is_of_comprehension, reads_any_name
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first, comment_above, position, split_lines, walk_scope
-from autoaccel.library_models.tensor_operations import INFORMATION, METHODS
+from autoaccel.library_models.tensor_operations import ATTRIBUTES, METHODS
 from autoaccel.pytorch.introspection import annotations_read, name_looked_up
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel_codemods.captured_step.problems import DeclinedError
@@ -22,7 +22,6 @@ from autoaccel_codemods.captured_step.shown_statements import mentions, noted, v
 
 _NOT_THERE = "its model and its optimizer may not be there before the loop"
 _PLAIN_NUMBERS = frozenset({Kind.NUMBER, Kind.BOOL, Kind.STRING})
-_PARTS = INFORMATION | {"data", "dtype", "layout", "real", "imag", "T", "mT", "H", "mH"}
 _STAYING = _PLAIN_NUMBERS | {
     *(Kind.MODULE, Kind.LOSS_FUNCTION, Kind.OPTIMIZER, Kind.SCHEDULER, Kind.SCALER, Kind.DEVICE, Kind.DTYPE),
     *(Kind.NONE, Kind.FUNCTION, Kind.CLASS, Kind.OBJECT),
@@ -320,7 +319,7 @@ def _is_of_no_tensor(script: Script, read: ast.Name) -> bool:
         case ast.Call(func=function):
             return function is read
         case ast.Attribute(attr=attr) as attribute:
-            return attr not in (_PARTS if script.call_of(attribute) is None else METHODS)
+            return attr not in (ATTRIBUTES if script.call_of(attribute) is None else METHODS)
         case _:
             return False
 
