@@ -20,10 +20,11 @@ def functions_of(script: Script, expression: ast.expr) -> list[tuple[Script, ast
         for value in values
         if value.kind is Kind.FUNCTION and value.script is not None and value.node is not None
     ]
-    return found if len(found) == len(values) else lambdas_of(script, expression)
+    return found if len(found) == len(values) else [*lambdas_of(script, expression)]
 
 
-def lambdas_of(script: Script, expression: ast.expr) -> list[tuple[Script, ast.AST]]:
+def lambdas_of(script: Script, expression: ast.expr) -> list[tuple[Script, ast.Lambda]]:
+    """The lambdas that an expression is, or a name for; none unless these are all."""
     if isinstance(expression, ast.Lambda):
         return [(script, expression)]
     definitions = script.definitions(expression) if isinstance(expression, ast.Name) else ()

@@ -52,7 +52,19 @@ def read_by(script: Script, node: ast.AST) -> ast.expr | None:
     """The tensor whose value is asked for by a test, a conversion, a text or a size: `if x.any()`, `int(x.sum())`,
     `f"{x}"`, `y[:n]`; None where none surely is one, or is reduced like one."""
     asked = _asked(script, node)
-    return next((each for each in asked if gives_tensor(script, each) or _is_reduced(script, each)), None)
+    told = gives_tensor, _is_reduced, _is_of_buffer
+    return next((each for each in asked if any(is_one(script, each) for is_one in told)), None)
+
+
+def _is_of_buffer(script: Script, expression: ast.expr) -> bool:
+    """`self.pointer`, or an element of it, after `self.register_buffer("pointer", torch.zeros(1))`."""
+    owner = expression
+    while isinstance(owner, ast.Subscript):
+        owner = owner.value
+    if not isinstance(owner, ast.Attribute) or script.enclosing_class(owner) is None:
+        return False
+    given = (call.args[0] for call in script.syntax_index.calls_named("register_buffer") if call.args)
+    return any(isinstance(each, ast.Constant) and each.value == owner.attr for each in given)
 
 
 def _is_reduced(script: Script, expression: ast.expr) -> bool:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis.callables import lambdas_of
 from autoaccel.analysis.classes import instance_kind, methods
 from autoaccel.dataflow.abstract_values import NOTHING, Kind
 from autoaccel.dataflow.call_arguments import given_values
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.Lambda)
+_Code = ast.FunctionDef | ast.Lambda
 
 
 def reachable_code(script: Script, nodes: Iterable[ast.AST], *, building: bool = True) -> list[ScriptNode]:
@@ -52,7 +54,7 @@ def running_code(script: Script, nodes: Iterable[ast.AST]) -> list[ScriptNode]:
             built = function in helpers or (not builds and function not in runs)
             if not built:
                 running[entered] = None
-            step = (entered, built or (builds and function.name == "__init__"))
+            step = (entered, built or (builds and getattr(function, "name", "") == "__init__"))
             if step not in met:
                 met.add(step)
                 pending.append(step)
@@ -86,7 +88,7 @@ def _hooks(script: Script) -> list[ScriptNode]:
 
 
 @once_all
-def _entered(script: Script, node: ast.AST, building: bool) -> Iterator[tuple[Script, ast.FunctionDef]]:
+def _entered(script: Script, node: ast.AST, building: bool) -> Iterator[tuple[Script, _Code]]:
     """The functions that some code may enter itself."""
     for part in script.syntax_index.within_any(node, implicit_calls.IMPLICIT_CALLS):
         yield from implicit_calls.implicit_callees(script, part)
@@ -95,7 +97,7 @@ def _entered(script: Script, node: ast.AST, building: bool) -> Iterator[tuple[Sc
         yield from _callees(script, call, building=building)
 
 
-def _callees(script: Script, call: ast.Call, *, building: bool) -> Iterator[tuple[Script, ast.FunctionDef]]:
+def _callees(script: Script, call: ast.Call, *, building: bool) -> Iterator[tuple[Script, _Code]]:
     """The functions that a call may enter now or, where it builds a module or hands a function on, later.
 
     What is called on an object that is not known may be any method of this name in the project; where the callee
@@ -106,6 +108,7 @@ def _callees(script: Script, call: ast.Call, *, building: bool) -> Iterator[tupl
     arguments = given_values(call)
     handed = (script.values(each) for each in arguments if isinstance(each, ast.Name | ast.Attribute))
     yield from script.callees(call)  # of callable objects, too
+    yield from lambdas_of(script, call.func)
     for value in (*callees, *owners, *(value for values in handed for value in values)):
         if value.kind is Kind.FUNCTION and isinstance(value.node, ast.FunctionDef) and value.script is not None:
             yield value.script, value.node

@@ -6,8 +6,10 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from autoaccel.analysis.classes import derived_classes, lineage, methods
 from autoaccel.analysis.definite_assignment import always_runs, is_bound, is_empty, is_read, last_binding, stands
 from autoaccel.analysis.script import Script
+from autoaccel.dataflow.abstract_values import ClassRef
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import position, walk_scope
 from autoaccel.library_models.python_names import CLOCKS
@@ -43,9 +45,10 @@ def scaler_creations(script: Script, step: TrainingStep) -> Iterator[ScalerCreat
     if scopes == {"attribute"}:
         creation = _beside_attributes(script, step, optimizers)
         owner = script.enclosing_class(creation.statement) if creation is not None else None
-        if owner is not None and instances_listed(script.class_ref(owner)):
+        unfit = None if owner is None else _unfit_for_attribute(script.class_ref(owner))
+        if unfit is not None:
             if not all(script.loops(each) for function in step.scopes for each in _sites(step, function)):
-                yield step.backwards[0].call, skip_reasons.ATTRIBUTES_LISTED
+                yield step.backwards[0].call, unfit
                 return
             creation = None  # no attribute, which a checkpoint of `vars(self)` would have: one for each loop
     elif len(where) == 1 and scopes == {"scope"}:
@@ -72,6 +75,18 @@ def scaler_creations(script: Script, step: TrainingStep) -> Iterator[ScalerCreat
             yield unsure.call, skip_reasons.UNSURE_OPTIMIZERS if stays else skip_reasons.REMADE_OPTIMIZERS
             return
         yield ScalerCreation(first, False, names, None, (function,))
+
+
+def _unfit_for_attribute(cls: ClassRef) -> str | None:
+    """Why objects of a class had better get no attribute more."""
+    if instances_listed(cls):
+        return skip_reasons.ATTRIBUTES_LISTED
+    deriving = derived_classes(cls)
+    for each in (*lineage(cls), *deriving):
+        bound = {part.id for part in each.script.in_scope(each.node, ast.Name) if isinstance(part.ctx, ast.Store)}
+        if "__slots__" in bound or any(True for _ in methods(each, "__setattr__")) or each.node.keywords:
+            return skip_reasons.NO_OTHER_ATTRIBUTES
+    return None if deriving.missing is None else skip_reasons.NO_OTHER_ATTRIBUTES
 
 
 def _same_object(script: Script, step: TrainingStep) -> bool:

@@ -111,6 +111,7 @@ SEVERAL_STEPS: Final = "an optimizer steps several times before the scale may be
 UNSURE_CLEARING: Final = "it is not sure that all gradients of the optimizer are cleared between its steps"
 UNSEEN_CALLS: Final = "`{name}` goes backward and may be called in ways that are not seen"
 ATTRIBUTES_LISTED: Final = "the attributes of its object are listed, among which a scaler would be"
+NO_OTHER_ATTRIBUTES: Final = "its class may take no other attribute, as a scaler would be"
 STEP_IN_OTHER_FUNCTION: Final = "backward and optimizer step are in different functions"
 UNSURE_OPTIMIZERS: Final = "nothing shows that every path to the step makes its optimizers"
 REMADE_OPTIMIZERS: Final = "its optimizers are made anew on the way"

@@ -30,9 +30,9 @@ class ScalerNames:
         shared = any(each is not scope for each in creation.scopes)
         number = 1
         names = "scaler", "grad_scaler", "amp_scaler", "loss_scaler"
-        others = [each for each in self._script.project.related(self._script) if each is not self._script]
-        # what another file sets, `trainer.scaler = 2.0`, is of its own making
-        unset = [name for name in names if not any(each.syntax_index.stored(name) for each in others)]
+        files = dict.fromkeys((self._script, *self._script.project.related(self._script)))
+        # what another object's user sets, `trainer.scaler = StandardScaler()`, is of its own making
+        unset = [name for name in names if not any(_may_set(each, name) for each in files)]
         base = self._script.free_name(*(unset or names))
         name = base
         while any(known == name and (other is scope or shared) for other, known in self._given):
@@ -40,6 +40,16 @@ class ScalerNames:
             name = f"{base}{number}"
         self._given.add((scope, name))
         return name
+
+
+def _may_set(script: Script, name: str) -> bool:
+    """Whether a file may set an attribute of this name, of whatever object: by a text, by a keyword, as a property."""
+    return (
+        bool(script.syntax_index.stored(name))
+        or any(each.value == name for each in script.find(ast.Constant))
+        or any(each.arg == name for each in script.find(ast.keyword))
+        or any(each.name == name for each in script.find(ast.FunctionDef))
+    )
 
 
 def step_edits(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import UnionType
 
+from autoaccel.analysis.callables import lambdas_of
 from autoaccel.analysis.classes import external_lineage
 from autoaccel.analysis.name_lookups import is_own_method
 from autoaccel.analysis.script import Script
@@ -177,7 +178,7 @@ def _call(script: Script, call: ast.Call, *, own: Sequence[ast.stmt]) -> str | N
         return f"calls `{text}`, {_WAITS}"
     if _is_forward_of_layer(script, call):
         return None
-    if seen and (script.callees(call) or values.kinds <= _KINDS):
+    if (seen and (script.callees(call) or values.kinds <= _KINDS)) or lambdas_of(script, call.func):
         return None
     return f"calls `{text}`, and what that does is not in sight"
 

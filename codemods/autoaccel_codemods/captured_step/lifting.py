@@ -239,12 +239,12 @@ def _refuse_handled(script: Script, region: StepRegion, changed: set[str]) -> No
 
 
 def _may_suppress(script: Script, node: ast.AST) -> bool:
-    """Whether a `with` block may go on after an exception in it: any but one of torch's own."""
+    """Whether a `with` block may go on after an exception in it: any but those of torch and of progress bars."""
     if not isinstance(node, ast.With | ast.AsyncWith):
         return False
     opened = [each.context_expr for each in node.items]
     functions = [each.func if isinstance(each, ast.Call) else each for each in opened]
-    return not all((script.qualname(each) or "").startswith("torch.") for each in functions)
+    return not all((script.qualname(each) or "").startswith(("torch.", "tqdm.")) for each in functions)
 
 
 def _inside(script: Script, region: StepRegion, node: ast.AST) -> bool:

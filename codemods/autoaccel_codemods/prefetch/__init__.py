@@ -70,6 +70,7 @@ RULE = Rule(
     order=90,
 )
 BatchPart = int | str
+_ITERATING = ("__iter__", "__next__", "_get_iterator")
 _ITER = "builtins.iter"  # an iterator over what is fetched ahead has no length and no other attributes
 _ANY: tuple[ElementPath, ...] = ((), (STAR,))
 _LEAVES = "its batches go through a helper that calls itself, and may leave tensors where they are"
@@ -198,6 +199,9 @@ def _unfit(script: Script, loop: BatchSource) -> str | None:
     """Why looking one batch ahead would change this loop."""
     if cuda_graphs.captures(script):
         return cuda_graphs.REASON
+    for other in script.project.related(script):
+        if name := next((each for each in _ITERATING if other.syntax_index.stored(each)), None):
+            return f"`{name}` is assigned, to code that is not looked at"
     for loader in loop.loaders:
         for ancestor in script.ancestors(loader):
             if isinstance(ancestor, ast.Call) and script.qualname(ancestor.func) == "itertools.cycle":
