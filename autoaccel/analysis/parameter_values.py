@@ -12,7 +12,7 @@ from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import derived_classes, instance_kind, is_lent
 from autoaccel.analysis.passed_arguments import handed_on
 from autoaccel.analysis.started_functions import starts
-from autoaccel.dataflow.abstract_values import ANY, NOTHING, ClassRef, Kind, Value, Values, made, union
+from autoaccel.dataflow.abstract_values import ANY, NONE, NOTHING, ClassRef, Kind, Value, Values, made, union
 from autoaccel.dataflow.call_arguments import bind_argument, positional, unpacks
 from autoaccel.dataflow.definitions import STAR, Definition
 from autoaccel.dataflow.value_parts import element
@@ -20,6 +20,8 @@ from autoaccel.library_models import library_values
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+
+_NO_OBJECT = Values({NONE})
 
 
 def parameter_values(script: Script, definition: Definition) -> Values:
@@ -134,15 +136,15 @@ def _decorated(script: Script, function: ast.AST, argument: ast.arg) -> Values:
 
 def _passed(script: Script, function: ast.AST, argument: ast.arg, annotated: Values) -> Values:
     """What call sites pass for an annotated parameter: it says which loader or model, where the annotation says
-    only that it is one."""
+    only that it is one. None is as little said as by `loader: DataLoader = None`."""
     kinds = annotated.kinds
     if not kinds <= {Kind.DATASET, Kind.LOADER, Kind.MODULE, Kind.OPTIMIZER}:
         return annotated
     if script.callers(function).missing is not None:
         return annotated
     passed = arguments_for(script, function, argument.arg)
-    given = [script.inference.possible(each) for script, each in passed]
-    return union(given) if given and all(each.kinds <= kinds for each in given) else annotated
+    given = union(script.inference.possible(each) for script, each in passed).without(_NO_OBJECT)
+    return given if given and given.kinds <= kinds else annotated
 
 
 def _receiver(script: Script, function: ast.AST, argument: ast.arg) -> Values | None:

@@ -12,6 +12,7 @@ from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.numpy_functions import DRAWING_METHODS
 from autoaccel.library_models.python_names import CONTAINER_CHANGES
+from autoaccel.library_models.tensor_operations import DRAWING
 from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel.pytorch.sample_code import reachable
 
@@ -21,6 +22,8 @@ _GENERATORS = frozenset(
     torch.Generator torch.quasirandom.SobolEngine scipy.stats.qmc.Sobol scipy.stats.qmc.Halton
     scipy.stats.qmc.LatinHypercube scipy.stats.qmc.PoissonDisk""".split()
 )
+_DRAWING = frozenset(f"torch.{name}" for name in DRAWING | {"bernoulli", "multinomial", "utils.data.random_split"})
+"""What draws from a generator that it is given, and does not keep it."""
 _OPENERS = frozenset(
     """h5py.File lmdb.open lmdb.Environment sqlite3.connect zipfile.ZipFile tarfile.open tables.open_file
     netCDF4.Dataset cv2.VideoCapture io.open rasterio.open psycopg2.connect pymongo.MongoClient redis.Redis
@@ -144,12 +147,20 @@ def _makes_generator(script: Script, expression: ast.expr) -> bool:
 
 def is_drawn_where_made(script: Script, generator: ast.expr) -> bool:
     """Whether an expression makes a generator that only gives numbers there, and is gone:
-    `np.random.RandomState(0).rand(n, 28, 28)`."""
+    `np.random.RandomState(0).rand(n, 28, 28)`, `torch.randn(n, 4, generator=torch.Generator().manual_seed(0))`."""
     if not isinstance(generator, ast.Call) or script.qualname(generator.func) not in _GENERATORS:
         return False
     match script.parent(generator):
+        case ast.Attribute(attr="manual_seed") as attribute:
+            given_to = script.parent(script.call_of(attribute) or attribute)
+        case given_to:
+            pass
+    match given_to:
         case ast.Attribute(attr=method) as attribute if method in DRAWING_METHODS:
             return script.call_of(attribute) is not None
+        case ast.keyword(arg="generator"):
+            drawing = script.parent(given_to)
+            return isinstance(drawing, ast.Call) and script.qualname(drawing.func) in _DRAWING
         case _:
             return False
 

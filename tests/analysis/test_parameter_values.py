@@ -45,6 +45,16 @@ def test_call_sites_that_disagree_prove_nothing() -> None:
     assert name_kind(script, "m", HEAD.count("\n") + 2) is None
 
 
+@pytest.mark.parametrize(
+    ("given", "lines"),
+    [("Net()", {4}), ("Net() if debug else None", {4}), ("None", {None}), ("Net() if debug else unknown()", {None})],
+)
+def test_an_annotated_parameter_is_what_is_passed_if_anything(given: str, lines: set[int | None]) -> None:
+    script = load(f"from torch import nn\nclass Net(nn.Module): ...\ndef f(m: nn.Module = None): m\nf({given})\n")
+    (use,) = (each for each in script.find(ast.Name) if each.id == "m")
+    assert {value.node and value.node.lineno for value in script.values(use)} == lines  # type: ignore[attr-defined]
+
+
 def test_what_map_passes() -> None:
     script = load(HEAD + "map(lambda m: m, [Net()])\n")
     assert name_kind(script, "m", HEAD.count("\n") + 1) is Kind.MODULE
