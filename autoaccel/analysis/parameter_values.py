@@ -39,7 +39,7 @@ def parameter_values(script: Script, definition: Definition) -> Values:
         return made(Kind.MAPPING, argument, script, items=items)
     annotated = annotated_values(script, argument.annotation)
     if annotated:
-        return _passed(script, function, argument, annotated)
+        return _passed(script, function, argument, annotated, default)
     own = _receiver(script, function, argument)
     if own is not None:
         return own
@@ -134,7 +134,9 @@ def _decorated(script: Script, function: ast.AST, argument: ast.arg) -> Values:
     return found if made.missing is None or not found else found | ANY
 
 
-def _passed(script: Script, function: ast.AST, argument: ast.arg, annotated: Values) -> Values:
+def _passed(
+    script: Script, function: ast.AST, argument: ast.arg, annotated: Values, default: ast.expr | None
+) -> Values:
     """What call sites pass for an annotated parameter: it says which loader or model, where the annotation says
     only that it is one. None is as little said as by `loader: DataLoader = None`."""
     kinds = annotated.kinds
@@ -143,7 +145,10 @@ def _passed(script: Script, function: ast.AST, argument: ast.arg, annotated: Val
     if script.callers(function).missing is not None:
         return annotated
     passed = arguments_for(script, function, argument.arg)
-    given = union(script.inference.possible(each) for script, each in passed).without(_NO_OBJECT)
+    given = union(other.inference.possible(each) for other, each in passed)
+    if default is not None:
+        given |= script.inference.possible(default)
+    given = given.without(_NO_OBJECT)
     return given if given and given.kinds <= kinds else annotated
 
 

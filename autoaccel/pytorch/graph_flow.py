@@ -390,12 +390,18 @@ class GraphFlow:
 
 
 def _bindings_before(script: Script, target: ast.Name) -> Iterable[Definition]:
-    """What a name may have been bound to that is added to: all bindings there are, where other functions bind it."""
+    """What a name may have been bound to that is added to: all bindings there are, where other functions bind it, or a
+    `finally` does on the way out."""
+    function = script.function(target)
+    own = script.reaching_definitions.scopes[function or script.tree]
+    if target.id in own.global_names | own.nonlocal_names:
+        raise GraphNeeded(UNFOLLOWED)
     for each in script.definitions(target)[:1]:
         bound = each.scope.definitions.get(target.id, [])
-        if each.scope.parent is not None and all(other.how != "global" for other in bound):
-            return script.reaching_definitions.before_addition(target)
-        return bound
+        finishing = function is None or any(tried.finalbody for tried in script.in_scope(function, ast.Try))
+        if finishing or any(other.how == "global" for other in bound):
+            return bound
+        return script.reaching_definitions.before_addition(target)
     return ()
 
 

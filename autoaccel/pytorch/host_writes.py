@@ -156,13 +156,23 @@ class _HostTensor:
                     return False
         return moved
 
+    def _is_copy_by_now(self, where: Script, expression: ast.expr) -> bool:
+        """The same where it is read: below the move and as often as that, so never before it."""
+        move = self.transfer.call
+        return (
+            self._is_copy(where, expression)
+            and where.function(expression) is where.function(move)
+            and position(expression) > position(move)
+            and not self._repeated(where, move, expression)
+        )
+
     def _is_given_copy(self, file: Script, definitions: Iterable[Definition]) -> bool:
         """Whether a parameter is given what is the copy wherever one has begun; what else its name is bound to is asked
         on its own."""
         functions = [(each.scope.node, each.name) for each in definitions if each.how == "param"]
         given = [pair for each in functions for pair in arguments_for(file, *each)]
         known = all(file.callers(each).missing is None for each, _ in functions)
-        return known and bool(given) and all(self._is_copy(*each) or not self._is_held(*each) for each in given)
+        return known and bool(given) and all(self._is_copy_by_now(*each) or not self._is_held(*each) for each in given)
 
     def _wrapped(self, expression: ast.expr) -> ast.expr:
         """What `x.cuda().detach()` and `[Variable(x.cuda()) for …]` are made of: the call that moves, or a name."""
@@ -285,7 +295,11 @@ class _HostTensor:
                 continue
             seen.add(scope)
             for name in where.within(scope, ast.Name):
-                if isinstance(name.ctx, ast.Load) and self._is_held(where, name) and not self._is_copy(where, name):
+                if (
+                    isinstance(name.ctx, ast.Load)
+                    and self._is_held(where, name)
+                    and not self._is_copy_by_now(where, name)
+                ):
                     end = self._follow(where, name)
                     if isinstance(end, ast.Call):
                         pending.extend(where.callees(end))

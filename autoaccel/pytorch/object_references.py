@@ -156,6 +156,8 @@ def possible_classes(script: Script, owner: ast.expr) -> frozenset[ast.ClassDef]
     values = script.values(owner)
     if any(value.kind not in _CLOSED and value.cls is None for value in values) or _ONLY_NONE.issuperset(values):
         return None
+    if any(value.cls is not None for value in values) and not _TENSORS.isdisjoint(values.kinds):
+        return None  # one of these, or a tensor
     return frozenset(each.node for value in values if value.cls is not None for each in lineage(value.cls))
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from autoaccel.analysis.classes import derived_classes, lineage, methods
+from autoaccel.analysis.classes import derived_classes, external_lineage, lineage, methods
 from autoaccel.analysis.definite_assignment import always_runs, is_bound, is_empty, is_read, last_binding, stands
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef
@@ -77,6 +77,10 @@ def scaler_creations(script: Script, step: TrainingStep) -> Iterator[ScalerCreat
         yield ScalerCreation(first, False, names, None, (function,))
 
 
+_SETTING = ("__slots__", "__setattr__")
+_OPEN_BASES = ("torch.", "abc.", "builtins.", "typing.")
+
+
 def _unfit_for_attribute(cls: ClassRef) -> str | None:
     """Why objects of a class had better get no attribute more."""
     if instances_listed(cls):
@@ -84,7 +88,10 @@ def _unfit_for_attribute(cls: ClassRef) -> str | None:
     deriving = derived_classes(cls)
     for each in (*lineage(cls), *deriving):
         bound = {part.id for part in each.script.in_scope(each.node, ast.Name) if isinstance(part.ctx, ast.Store)}
-        if "__slots__" in bound or any(True for _ in methods(each, "__setattr__")) or each.node.keywords:
+        own = any(True for _ in methods(each, *_SETTING)) or not bound.isdisjoint(_SETTING)
+        made = each.node.keywords or each.node.decorator_list or each.script.syntax_index.stored("__setattr__")
+        known = all(name.startswith(_OPEN_BASES) for name in external_lineage(each))
+        if own or made or not known:
             return skip_reasons.NO_OTHER_ATTRIBUTES
     return None if deriving.missing is None else skip_reasons.NO_OTHER_ATTRIBUTES
 

@@ -46,7 +46,7 @@ def _may_set(script: Script, name: str) -> bool:
     """Whether a file may set an attribute of this name, of whatever object: by a text, by a keyword, as a property."""
     return (
         bool(script.syntax_index.stored(name))
-        or any(each.value == name for each in script.find(ast.Constant))
+        or any(isinstance(each.value, str) and each.value.lstrip("-") == name for each in script.find(ast.Constant))
         or any(each.arg == name for each in script.find(ast.keyword))
         or any(each.name == name for each in script.find(ast.FunctionDef))
     )

@@ -141,6 +141,28 @@ def _said(script: Script, part: ast.AST, *, own: Sequence[ast.stmt]) -> str | No
             return None
 
 
+def _is_formula(script: Script, expression: ast.expr) -> bool:
+    """Whether an expression only calls functions of torch and methods of tensors: what its names are, no call says."""
+    parts = [part for part in breadth_first(expression) if isinstance(part, ast.expr)]
+    calls = [part.func for part in parts if isinstance(part, ast.Call)]
+    known = all(
+        (script.qualname(each) or "").startswith("torch.")
+        or (isinstance(each, ast.Attribute) and script.qualname(each) is None and each.attr in METHODS)
+        for each in calls
+    )
+    return known and all(map(_is_arithmetic, parts))
+
+
+def _is_arithmetic(part: ast.expr) -> bool:
+    match part:
+        case ast.Constant(value=value):
+            return not isinstance(value, str | bytes)
+        case ast.UnaryOp(op=operator):
+            return not isinstance(operator, ast.Not)
+        case _:
+            return isinstance(part, ast.BinOp | ast.Name | ast.Attribute | ast.Call | ast.Tuple)
+
+
 def _call(script: Script, call: ast.Call, *, own: Sequence[ast.stmt]) -> str | None:
     text = script.source(call.func)
     qualified = script.qualname(call.func)
@@ -178,7 +200,10 @@ def _call(script: Script, call: ast.Call, *, own: Sequence[ast.stmt]) -> str | N
         return f"calls `{text}`, {_WAITS}"
     if _is_forward_of_layer(script, call):
         return None
-    if (seen and (script.callees(call) or values.kinds <= _KINDS)) or lambdas_of(script, call.func):
+    if seen and (script.callees(call) or values.kinds <= _KINDS):
+        return None
+    lambdas = lambdas_of(script, call.func)
+    if lambdas and all(_is_formula(file, made.body) for file, made in lambdas):
         return None
     return f"calls `{text}`, and what that does is not in sight"
 

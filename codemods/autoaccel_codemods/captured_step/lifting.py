@@ -244,7 +244,8 @@ def _may_suppress(script: Script, node: ast.AST) -> bool:
         return False
     opened = [each.context_expr for each in node.items]
     functions = [each.func if isinstance(each, ast.Call) else each for each in opened]
-    return not all((script.qualname(each) or "").startswith(("torch.", "tqdm.")) for each in functions)
+    known = (script.qualname(each) or "" for each in functions if not script.is_project_name(each))
+    return sum(name.startswith(("torch.", "tqdm.")) for name in known) < len(functions)
 
 
 def _inside(script: Script, region: StepRegion, node: ast.AST) -> bool:

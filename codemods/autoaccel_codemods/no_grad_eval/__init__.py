@@ -125,6 +125,10 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         if problem is None and found.function is not None:
             if is_introspected(script) or _is_imported_below(script, found.function, spelling):
                 found = _within(found)
+        elif (
+            problem is None and _is_imported_below(script, found.node, spelling) and script.function(found.node) is None
+        ):
+            problem = "torch is imported only below it"
         problem = problem or _leak(script, found) or _mode_seen(script, found) or _shadowed(script, found, spelling)
         problem = problem or _detached(script, found)
         if problem is not None:

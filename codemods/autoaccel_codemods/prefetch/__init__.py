@@ -200,7 +200,9 @@ def _unfit(script: Script, loop: BatchSource) -> str | None:
     if cuda_graphs.captures(script):
         return cuda_graphs.REASON
     for other in script.project.related(script):
-        if name := next((each for each in _ITERATING if other.syntax_index.stored(each)), None):
+        if name := next(
+            (each for each in _ITERATING if other.syntax_index.stored(each) or _is_named(other, each)), None
+        ):
             return f"`{name}` is assigned, to code that is not looked at"
     for loader in loop.loaders:
         for ancestor in script.ancestors(loader):
@@ -215,6 +217,11 @@ def _unfit(script: Script, loop: BatchSource) -> str | None:
             if isinstance(outer, ast.While) and isinstance(outer.test, ast.Constant) and outer.test.value:
                 return "it is an endless stream of batches"
     return drawn_beside(script, loop)
+
+
+def _is_named(script: Script, method: str) -> bool:
+    """Whether a text names a method: `setattr(DataLoader, "__iter__", counted)`."""
+    return method in script.text and any(each.value == method for each in script.find(ast.Constant))
 
 
 def _read_elsewhere(script: Script, loop: BatchSource) -> str | None:
