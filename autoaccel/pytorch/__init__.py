@@ -29,7 +29,6 @@ Autograd:
     graph_operands       operands that may bring a graph along
     graph_requirement    whether code must record its graph
     object_references    everywhere that an object may turn up
-    detached_values      what surely carries no graph, wherever it comes from
     kept_state           what called functions store for later
     kept_generators      generators that go on with what they have computed
     special_methods      operators and setters that may keep a graph

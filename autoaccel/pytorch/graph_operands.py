@@ -9,8 +9,9 @@ from autoaccel.analysis.callables import called_name
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.definitions import Definition
+from autoaccel.dataflow.query import once
+from autoaccel.dataflow.syntax_index import is_constant, last_name
 from autoaccel.library_models.python_names import CONTAINERS
-from autoaccel.pytorch.detached_values import leaf_names
 from autoaccel.pytorch.kept_state import is_layer_weight
 
 MAY_HOLD = (None, Kind.SEQUENCE, Kind.MAPPING)
@@ -21,7 +22,7 @@ def may_have_graph(script: Script, operand: ast.expr, region: ast.AST | None, *,
     match operand:
         case ast.Name(id=name):
             kind = script.kind(operand)
-            if name in leaf_names(script) or kind is Kind.PARAMETER:
+            if name in _leaf_names(script) or kind is Kind.PARAMETER:
                 return True
             if region is None or (kind is not Kind.TENSOR and (surely or kind not in MAY_HOLD)):
                 return False
@@ -31,7 +32,7 @@ def may_have_graph(script: Script, operand: ast.expr, region: ast.AST | None, *,
             if script.qualname(operand) is not None:
                 return False
             own = script.kind(operand) is Kind.PARAMETER or is_layer_weight(script, operand)
-            return own or name in leaf_names(script)
+            return own or name in _leaf_names(script)
         case ast.Subscript(value=owner):
             kind = script.kind(operand)
             if kind not in (None, Kind.TENSOR, Kind.PARAMETER):
@@ -76,3 +77,27 @@ def _parts_of(script: Script, value: ast.expr | None) -> Iterator[ast.Name]:
             if (called_name(script, value.func) or "").removeprefix("builtins.") in CONTAINERS:
                 for each in arguments:
                     yield from _parts_of(script, each)
+
+
+@once
+def _leaf_names(script: Script) -> frozenset[str]:
+    """Names of variables and attributes that a file makes require gradients."""
+    found: set[str] = set()
+    for call in script.syntax_index.calls_named("requires_grad_"):
+        if isinstance(call.func, ast.Attribute):
+            found.add(last_name(call.func.value))
+            around = script.parent(call)
+            found.update(map(last_name, around.targets) if isinstance(around, ast.Assign) else ())
+    for keyword in script.find(ast.keyword):
+        if keyword.arg == "requires_grad" and not is_constant(keyword.value, False):
+            statement = script.statement(keyword)
+            if isinstance(statement, ast.Assign):
+                found.update(last_name(each) for each in statement.targets)
+    for statement in script.find(ast.Assign):
+        for target in statement.targets:
+            if isinstance(target, ast.Attribute) and target.attr == "requires_grad":
+                found.add(last_name(target.value))
+            elif isinstance(statement.value, ast.Call):
+                if script.qualname(statement.value.func) == "torch.nn.Parameter":
+                    found.add(last_name(target))
+    return frozenset(found - {""})

@@ -21,7 +21,6 @@ from autoaccel.library_models.graph_operations import (
     SHOWING_METHODS,
     keeps_nothing,
 )
-from autoaccel.pytorch import detached_values
 from autoaccel.pytorch.object_references import attribute_reads, connected_files
 
 _WITHOUT_GRAPH = frozenset(
@@ -177,8 +176,7 @@ def may_carry_graph(script: Script, value: ast.expr, seen: set[Definition]) -> b
         case ast.Attribute(value=owner, attr=name):
             if name in ENDING_ATTRIBUTES or script.qualname(value) is not None:
                 return False
-            given = isinstance(owner, ast.Name) and _is_given(script, owner) and owner.id != "self"
-            return not given and detached_values.may_carry(script, value)
+            return not (isinstance(owner, ast.Name) and _is_given(script, owner) and owner.id != "self")
         case ast.Call(func=function):
             return _call_may_carry(script, value, function, seen)
         case ast.BinOp(left=left, right=right):

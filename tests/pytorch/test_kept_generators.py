@@ -120,7 +120,7 @@ class Chunks{base}:
         for i in range(0, len(rows), 8):
             yield torch.stack(rows[i : i + 8])
 
-chunks = Chunks(model(torch.randn(64, 4)))
+chunks = Chunks(torch.randn(64, 4))
 
 """
 
