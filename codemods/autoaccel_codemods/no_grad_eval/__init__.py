@@ -122,12 +122,10 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             continue
         problem = found.problem or _framework(script, found) or _graph_tool(script) or _undecorated(script, found)
         spelling, imports = script.spell("torch.no_grad")
-        if problem is None and found.function is not None:
-            if is_introspected(script) or _is_imported_below(script, found.function, spelling):
-                found = _within(found)
-        elif (
-            problem is None and _is_imported_below(script, found.node, spelling) and script.function(found.node) is None
-        ):
+        below = problem is None and _is_imported_below(script, found.node, spelling)
+        if problem is None and found.function is not None and (below or is_introspected(script)):
+            found = _within(found)
+        elif below and script.function(found.node) is None:
             problem = "torch is imported only below it"
         problem = problem or _leak(script, found) or _mode_seen(script, found) or _shadowed(script, found, spelling)
         problem = problem or _detached(script, found)
@@ -144,10 +142,10 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         )
 
 
-def _is_imported_below(script: Script, function: ast.AST, spelling: str) -> bool:
-    """Whether torch is imported only when a function has been made already, and decorated."""
+def _is_imported_below(script: Script, node: ast.AST, spelling: str) -> bool:
+    """Whether torch is imported only when a function has been made already, and decorated, or statements have run."""
     imports = script.module_scope.definitions.get(spelling.partition(".")[0], ())
-    return bool(imports) and all(position(each.node) > position(function) for each in imports)
+    return bool(imports) and all(position(each.node) > position(node) for each in imports)
 
 
 def _within(found: EvaluationPass) -> EvaluationPass:

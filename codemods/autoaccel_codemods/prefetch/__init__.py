@@ -200,9 +200,7 @@ def _unfit(script: Script, loop: BatchSource) -> str | None:
     if cuda_graphs.captures(script):
         return cuda_graphs.REASON
     for other in script.project.related(script):
-        if name := next(
-            (each for each in _ITERATING if other.syntax_index.stored(each) or _is_named(other, each)), None
-        ):
+        if name := next((each for each in _ITERATING if _is_replaced(other, each)), None):
             return f"`{name}` is assigned, to code that is not looked at"
     for loader in loop.loaders:
         for ancestor in script.ancestors(loader):
@@ -219,9 +217,10 @@ def _unfit(script: Script, loop: BatchSource) -> str | None:
     return drawn_beside(script, loop)
 
 
-def _is_named(script: Script, method: str) -> bool:
-    """Whether a text names a method: `setattr(DataLoader, "__iter__", counted)`."""
-    return method in script.text and any(each.value == method for each in script.find(ast.Constant))
+def _is_replaced(script: Script, method: str) -> bool:
+    """Whether a file may put something in the place of a method: also by `setattr(DataLoader, "__iter__", counted)`."""
+    named = method in script.text and any(each.value == method for each in script.find(ast.Constant))
+    return named or bool(script.syntax_index.stored(method))
 
 
 def _read_elsewhere(script: Script, loop: BatchSource) -> str | None:
