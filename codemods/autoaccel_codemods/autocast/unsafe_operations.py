@@ -41,7 +41,6 @@ _LOWERED = frozenset().union(*autocast_operations.LOWER.values())
 _IN_PLACE = frozenset(f"{name}_" for name in _LOWERED)  # autocast leaves these as they are
 _ANOMALIES = re.compile(r"detect_anomaly\((?!\s*(?:mode\s*=\s*)?False)")
 _AT_LEAST = frozenset("clamp clamp_ clamp_min clamp_min_ clip clip_ maximum relu".split())
-_TRANSPOSING = frozenset(f"torch.{name}" for name in "t transpose permute swapaxes swapdims".split())
 _HALF_ROUNDS_TO_ZERO = 2.0**-25  # half of the smallest number above 0
 
 
@@ -345,7 +344,7 @@ def _transposed(script: Script, second: ast.expr, first: ast.expr) -> bool:
         if len(definitions) == 1 and definitions[0].value is not None and not definitions[0].path:
             second = definitions[0].value
     match second:
-        case ast.Call(func=function, args=[value, *_]) if script.qualname(function) in _TRANSPOSING:
+        case ast.Call(func=function, args=[value, *_]) if script.qualname(function) in ("torch.t", "torch.transpose"):
             return ast.unparse(value) == ast.unparse(first)
         case (
             ast.Call(func=ast.Attribute(value=value, attr="t" | "transpose" | "permute"))
