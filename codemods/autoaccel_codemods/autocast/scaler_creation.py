@@ -19,6 +19,10 @@ from autoaccel.pytorch.training_steps import OptimizerStep, ScopeNode, TrainingS
 from autoaccel_codemods.autocast import skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem
 
+_SETTING = ("__slots__", "__setattr__")
+_OPEN_BASES = ("torch.", "abc.", "builtins.", "typing.")
+"""Libraries whose classes take any attribute."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScalerCreation:
@@ -50,7 +54,9 @@ def scaler_creations(script: Script, step: TrainingStep) -> Iterator[ScalerCreat
             if not all(script.loops(each) for function in step.scopes for each in _sites(step, function)):
                 yield step.backwards[0].call, unfit
                 return
-            creation = None  # no attribute, which a checkpoint of `vars(self)` would have: one for each loop
+            creation = (
+                None  # no attribute, which a checkpoint of `vars(self)` would have, or slots refuse: one for each loop
+            )
     elif len(where) == 1 and scopes == {"scope"}:
         creation = _beside_definitions(script, step, optimizers)
     if creation is not None:
@@ -75,10 +81,6 @@ def scaler_creations(script: Script, step: TrainingStep) -> Iterator[ScalerCreat
             yield unsure.call, skip_reasons.UNSURE_OPTIMIZERS if stays else skip_reasons.REMADE_OPTIMIZERS
             return
         yield ScalerCreation(first, False, names, None, (function,))
-
-
-_SETTING = ("__slots__", "__setattr__")
-_OPEN_BASES = ("torch.", "abc.", "builtins.", "typing.")
 
 
 def _unfit_for_attribute(cls: ClassRef) -> str | None:

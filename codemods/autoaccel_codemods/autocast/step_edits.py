@@ -43,10 +43,12 @@ class ScalerNames:
 
 
 def _may_set(script: Script, name: str) -> bool:
-    """Whether a file may set an attribute of this name, of whatever object: by a text, by a keyword, as a property."""
+    """Whether a file may set an attribute of this name, of whatever object: by a text (`"--grad-scaler"` of a parser,
+    too), by a keyword, as a property."""
+    texts = (each.value for each in script.find(ast.Constant) if isinstance(each.value, str))
     return (
         bool(script.syntax_index.stored(name))
-        or any(isinstance(each.value, str) and each.value.lstrip("-") == name for each in script.find(ast.Constant))
+        or any(each.lstrip("-").replace("-", "_") == name for each in texts)
         or any(each.arg == name for each in script.find(ast.keyword))
         or any(each.name == name for each in script.find(ast.FunctionDef))
     )
