@@ -23,7 +23,12 @@ from autoaccel.dataflow.call_arguments import given_values, may_be_passed_for, p
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import last_name
-from autoaccel.library_models.graph_operations import ENDING_BUILTINS, ENDING_METHODS, SHOWING_METHODS
+from autoaccel.library_models.graph_operations import (
+    ENDING_BUILTINS,
+    ENDING_METHODS,
+    SHOWING_METHODS,
+    WRITING_FUNCTIONS,
+)
 from autoaccel.library_models.python_names import CONTAINERS
 from autoaccel.library_models.tensor_operations import STORING
 from autoaccel.pytorch import graph_results
@@ -44,13 +49,20 @@ from autoaccel.pytorch.special_methods import overloads, sets_by_method
 
 _REGISTERING = ("register_", "add_module", "__set")
 _MODELS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION})
+_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
 class GraphFlow:
     """Follows what carries a graph. A state is a place, whether the graph is in something that the value holds instead
-    of its own, and the calls by which its function was entered."""
+    of its own, and the calls by which its function was entered.
 
-    def __init__(self) -> None:
+    A file keeps whether a tensor requires gradients, which may be a latent code that is read again and trained. Figures
+    are not, such as the best loss: they end where `is_figure` says so in the second flow, which alone looks at files.
+    """
+
+    def __init__(self, *, into_files: bool = False) -> None:
+        self._into_files = into_files
+        self._is_written = False
         self._pending: list[FlowState] = []
         self._seen: set[tuple[ast.AST, bool, tuple[ast.AST, ...]]] = set()
         self._holders = GraphHolders()
@@ -59,6 +71,12 @@ class GraphFlow:
 
     def run(self, states: Iterable[FlowState]) -> None:
         """Follow these states to their ends. Raises `GraphNeeded`, and `Incomplete` where there are too many."""
+        states = list(states)
+        self._run(states)
+        if self._is_written:
+            GraphFlow(into_files=True)._run(states)
+
+    def _run(self, states: Iterable[FlowState]) -> None:
         for state in states:
             self._add(*state)
         while self._pending:
@@ -180,6 +198,10 @@ class GraphFlow:
         if name is not None:
             if name.startswith("builtins."):
                 return self._builtin(script, call, name.removeprefix("builtins."), call_stack)
+            if name in WRITING_FUNCTIONS:
+                if self._into_files:
+                    raise GraphNeeded("a file keeps whether its tensors require gradients")
+                self._is_written = True
             return graph_results.of_library(script, call, name, held)
         if not functions and _is_layers_own(script, call):
             return False
@@ -327,6 +349,8 @@ class GraphFlow:
         if key in self._spread_from:
             return  # two sums of one loop add to each other
         self._spread_from.add(key)
+        if self._into_files and not held and is_figure(script, definition):
+            return
         scope = definition.scope.node
         for use in script.uses(definition):
             inside = (script.function(use) or script.tree) is scope
@@ -387,6 +411,27 @@ class GraphFlow:
             return False
         self._add(*call_stack[-1][:2], held, call_stack[:-1])
         return True
+
+
+def is_figure(script: Script, definition: Definition) -> bool:
+    """Whether what a name is bound to is compared and the outcome decided upon: of tensors, those with one element."""
+    return any(_decides(script, use) for use in script.uses(definition))
+
+
+def _decides(script: Script, use: ast.Name) -> bool:
+    comparison: ast.AST = use
+    parent = script.parent(use)
+    if isinstance(parent, ast.Call):
+        several = len(parent.args) > 1 and not any(isinstance(each, ast.Starred) for each in parent.args)
+        extreme = called_name(script, parent.func) in ("builtins.max", "builtins.min")
+        return extreme and several and not parent.keywords and use in parent.args
+    if not isinstance(parent, ast.Compare) or not all(isinstance(each, _ORDERS) for each in parent.ops):
+        return False
+    while isinstance(parent, ast.Compare | ast.BoolOp) or (
+        isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)
+    ):
+        comparison, parent = parent, script.parent(parent)
+    return isinstance(parent, ast.If | ast.IfExp | ast.While | ast.Assert) and comparison is parent.test
 
 
 def _bindings_before(script: Script, target: ast.Name) -> Iterable[Definition]:

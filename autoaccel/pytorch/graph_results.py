@@ -66,9 +66,7 @@ def of_library(script: Script, call: ast.Call, name: str, held: bool) -> bool | 
         raise GraphNeeded(UNFOLLOWED)
     if name.startswith("numpy."):
         return True if any(each.arg == "dtype" for each in call.keywords) else None
-    if name in WRITING_FUNCTIONS:
-        raise GraphNeeded("a file keeps whether its tensors require gradients")
-    if name in ENDING_FUNCTIONS or name.startswith(ENDING_LIBRARIES):
+    if name in WRITING_FUNCTIONS or name in ENDING_FUNCTIONS or name.startswith(ENDING_LIBRARIES):
         return None
     if name == "copy.deepcopy" and _is_tried(script, call):
         raise GraphNeeded  # it fails where there is a graph

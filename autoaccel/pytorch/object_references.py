@@ -79,7 +79,8 @@ def attribute_reads(
                     yield other, part
         for call in other.syntax_index.calls_named("getattr", "vars", "attrgetter"):
             named = call.args[1] if len(call.args) > 1 else None
-            if not (isinstance(named, ast.Constant) and named.value != name):
+            of_module = classes is not None and bool(call.args) and _is_module(other, call.args[0])
+            if not (isinstance(named, ast.Constant) and named.value != name) and not of_module:
                 yield other, call
 
 
@@ -167,10 +168,16 @@ def _may_be_same(script: Script, read: ast.Attribute, stored: frozenset[ast.Clas
         return False
     here = possible_classes(script, read.value)
     if here is None:
-        return True
+        return stored is None or not _is_module(script, read.value)
     if stored is None:
         return bool(here) or (_is_of_tensor(script, read) and read.attr not in METHODS | ATTRIBUTES)
     return not here.isdisjoint(stored) or (not stored and _is_of_tensor(script, read))
+
+
+def _is_module(script: Script, owner: ast.expr) -> bool:
+    """Whether an object surely is a module: `getattr(models, args.arch)`."""
+    values = script.values(owner)
+    return bool(values) and all(value.kind is Kind.OBJECT and value.how == "module" for value in values)
 
 
 def _is_of_tensor(script: Script, read: ast.Attribute) -> bool:

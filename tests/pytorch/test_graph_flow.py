@@ -41,6 +41,13 @@ PADDED = "class C(nn.Conv1d):\n    def forward(self, x):\n        return super()
 # By case: code with one `call()`; what it gives goes backward, or to where nobody can follow.
 REACHES = {
     "a file": "torch.save(call(), 'x')",
+    "a file that gets what is told from None": "v = call()\nif v is not None:\n    torch.save(v, 'x')",
+    "a file that gets what is compared in parts": "v = call()\nif v.mean() > w:\n    torch.save(v, 'x')",
+    "a file that gets what makes a mask": "v = call()\nm = v > w\ntorch.save(v, 'x')",
+    "a file that gets what is the highest of its own": "v = call()\nw = max(v)\ntorch.save(v, 'x')",
+    "a file that gets what is masked as well": "v = call()\nw = (v > 0).sum() if z else v\ntorch.save(w, 'x')",
+    "a file that gets another part": "v, w = call()\nif v > best:\n    torch.save({'w': w}, 'x')",
+    "the best, put in a file and used": "v = call()\nif v < best:\n    torch.save(v, 'x')\nv.backward()",
     "a name in an expression": "if (v := call()) is not None:\n    v.backward()",
     "one of two": "v = call() if x else 0\nv.backward()",
     "or": "v = x or call()\nv.backward()",
@@ -115,6 +122,9 @@ ENDS = {
     "alone": "call()",
     "a name in an expression": "print((v := call()).item())",
     "tested": "while call():\n    pass",
+    "the best, in a file": "v = call()\nif not (v < best or k):\n    torch.save({'best': v}, 'x')",
+    "the highest, in a file": "v = call()\nbest = max(v, best)\ntorch.save([v, best], 'x')",
+    "the best, in a file of a function": "def f(s):\n    torch.save(s)\nv = call()\nw = 1 if v > w else 0\nf({'v': v})",
     "negated": "v = not call()\nv.backward()",
     "asserted": "assert call() is not None",
     "deleted": "v = call()\ndel v",

@@ -73,9 +73,3 @@ def test_operators_without_gradients() -> None:
 def test_functions_of_libraries(name: str, held: bool, expected: bool | None) -> None:
     script = load(f"{HEAD}f(v)\n")
     assert graph_results.of_library(script, script.tree.body[-1].value, name, held) is expected  # type: ignore[attr-defined]
-
-
-def test_a_file_keeps_the_graph() -> None:
-    script = load(f"{HEAD}f(v)\n")
-    with pytest.raises(GraphNeeded, match="a file keeps"):
-        graph_results.of_library(script, script.tree.body[-1].value, "torch.save", False)  # type: ignore[attr-defined]

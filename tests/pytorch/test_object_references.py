@@ -170,6 +170,18 @@ def test_attribute_reads_of_other_files(tmp_path: Path) -> None:
     assert [(*names((file,)), file.source(read)) for file, read in found] == [("user", "a.v")]
 
 
+def test_attribute_reads_of_modules(tmp_path: Path) -> None:
+    looks = "import own\nprint(own.v, own.__dict__, getattr(own, n), vars(own), vars(unknown()))\n"
+    script = load_files(tmp_path, {"main.py": f"{CLASSES}{looks}", "own.py": "v = 1\n"})
+    for classes, expected in (
+        (classes_of(script, class_named(script, "A")), ["vars(unknown())"]),
+        (frozenset(), ["vars(unknown())"]),
+        (None, ["own.v", "own.__dict__", "getattr(own, n)", "vars(own)", "vars(unknown())"]),
+    ):
+        found = attribute_reads(script, classes, "v", called=False)
+        assert [file.source(read) for file, read in found if file is script] == expected
+
+
 @pytest.mark.parametrize(
     ("decorator", "expected"),
     [
