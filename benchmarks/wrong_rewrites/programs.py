@@ -16,6 +16,7 @@ _LIBRARIES = {
     "random": "import random",
     "math": "import math",
     "copy": "import copy",
+    "io": "import io",
     "itertools": "import itertools",
     "functools": "import functools",
     "argparse": "import argparse",

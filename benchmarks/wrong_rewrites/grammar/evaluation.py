@@ -95,9 +95,17 @@ def build(builder: Builder, inputs: str, targets: str, form: str) -> str:
                     "$model.train()",
                 ]
             )
-        use = pick("evaluation use", "print", "nothing", "best", "kept")
+        use = pick("evaluation use", "print", "nothing", "best", "kept", "filed")
         if use == "best" and sum_up in ("metric", "losses"):
             return f"score = {call}\nif score > 1:\n    print(score)\n    best = copy.deepcopy($model.state_dict())"
+        if use == "filed" and sum_up in ("metric", "losses", "features"):
+            lines = [
+                f"score, file = {call}, io.BytesIO()",
+                "if score < 1e9:",
+                "    torch.save({'score': score, 'model': $model.state_dict()}, file)",
+                "print(float(score), file.tell() > 0)",
+            ]
+            return "\n".join(lines)
         if use == "nothing":
             return call
         return f"judged = {call}\nprint(type(judged).__name__)"
