@@ -11,7 +11,7 @@ from autoaccel.analysis.definite_assignment import always_runs, is_bound, is_emp
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef
 from autoaccel.dataflow.definitions import Definition
-from autoaccel.dataflow.syntax_index import position, walk_scope
+from autoaccel.dataflow.syntax_index import is_constant, position, walk_scope
 from autoaccel.library_models.python_names import CLOCKS
 from autoaccel.pytorch.device_expressions import precedes
 from autoaccel.pytorch.introspection import instances_listed
@@ -20,6 +20,7 @@ from autoaccel_codemods.autocast import skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem
 
 _SETTING = ("__slots__", "__setattr__")
+_CLOSING = ("slots", "frozen")
 _OPEN_BASES = ("torch.", "abc.", "builtins.", "typing.")
 """Libraries whose classes take any attribute."""
 
@@ -91,11 +92,20 @@ def _unfit_for_attribute(cls: ClassRef) -> str | None:
     for each in (*lineage(cls), *deriving):
         bound = {part.id for part in each.script.in_scope(each.node, ast.Name) if isinstance(part.ctx, ast.Store)}
         own = any(True for _ in methods(each, *_SETTING)) or not bound.isdisjoint(_SETTING)
-        made = each.node.keywords or each.node.decorator_list or each.script.syntax_index.stored("__setattr__")
+        decorated = not all(_is_open_dataclass(each.script, decorator) for decorator in each.node.decorator_list)
+        made = each.node.keywords or decorated or each.script.syntax_index.stored("__setattr__")
         known = all(name.startswith(_OPEN_BASES) for name in external_lineage(each))
         if own or made or not known:
             return skip_reasons.NO_OTHER_ATTRIBUTES
     return None if deriving.missing is None else skip_reasons.NO_OTHER_ATTRIBUTES
+
+
+def _is_open_dataclass(script: Script, decorator: ast.expr) -> bool:
+    """Whether a decorator only writes methods for the fields, and the class has neither slots nor is it frozen."""
+    made, options = (decorator.func, decorator.keywords) if isinstance(decorator, ast.Call) else (decorator, [])
+    if script.qualname(made) != "dataclasses.dataclass":
+        return False
+    return all(each.arg not in (None, *_CLOSING) or is_constant(each.value, False) for each in options)
 
 
 def _same_object(script: Script, step: TrainingStep) -> bool:
@@ -232,9 +242,20 @@ def _beside_attributes(script: Script, step: TrainingStep, optimizers: tuple[str
     inside = _sites(step, method)
     if any(not _reached(script, last, statement) for statement in inside):
         return None
-    if method.name != "__init__" and set(step.scopes) != {method}:
+    if not _constructs(script, owner, method) and set(step.scopes) != {method}:
         return None
     return ScalerCreation(last, True, optimizers, method.args.args[0].arg, step.scopes)
+
+
+def _constructs(script: Script, cls: ast.ClassDef, method: ast.FunctionDef) -> bool:
+    """Whether a method surely runs where an object of a class is made."""
+    if method.name != "__post_init__":
+        return method.name == "__init__"
+    ref = script.class_ref(cls)
+    options = {option.arg for each in cls.decorator_list if isinstance(each, ast.Call) for option in each.keywords}
+    generated = any(_is_open_dataclass(script, each) for each in cls.decorator_list) and "init" not in options
+    deriving = derived_classes(ref)
+    return generated and not any(True for _ in methods(ref, "__init__")) and not deriving and deriving.missing is None
 
 
 def _fails_without(script: Script, step: TrainingStep, method: ast.FunctionDef) -> bool:

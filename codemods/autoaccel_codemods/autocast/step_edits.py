@@ -17,11 +17,12 @@ from autoaccel_codemods.autocast.scaler_creation import ScalerCreation
 
 
 class ScalerNames:
-    """The names of scalers: one free name for the file, numbered where two would meet in one scope."""
+    """The names of scalers: one free name for the file, numbered where two would meet in one scope. A variable meets no
+    attribute."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
-        self._given: set[tuple[ast.AST, str]] = set()
+        self._given: set[tuple[bool, ast.AST, str]] = set()
 
     def scaler(self, creation: ScalerCreation) -> str:
         scope: ast.AST = self._script.function(creation.statement) or self._script.tree
@@ -35,10 +36,11 @@ class ScalerNames:
         unset = [name for name in names if not any(_may_set(each, name) for each in files)]
         base = self._script.free_name(*(unset or names))
         name = base
-        while any(known == name and (other is scope or shared) for other, known in self._given):
+        owned = creation.owner is not None
+        while any((owned, name) == (kind, known) and (other is scope or shared) for kind, other, known in self._given):
             number += 1
             name = f"{base}{number}"
-        self._given.add((scope, name))
+        self._given.add((owned, scope, name))
         return name
 
 
