@@ -303,7 +303,7 @@ class _Planner:
                     self._reduce(statement)
                 open_region = None
                 continue
-            if self.narrow and self._parts(gap):
+            if self.narrow and self._parts(gap, statement):
                 flush()
             if self.narrow and not run and self._is_arithmetic(statement):
                 self.found.lifted += read_by_name(self.script, statement, self.found.reduced)
@@ -346,8 +346,12 @@ class _Planner:
                 return False
         return not any(may_run_model(self.script, call) for call in self.script.in_scope(statement, ast.Call))
 
-    def _parts(self, gap: list[ast.stmt]) -> bool:
-        """Whether statements between two of a region end it: they run no model, and wait or clear gradients."""
+    def _parts(self, gap: list[ast.stmt], following: ast.stmt) -> bool:
+        """Whether statements between two of a region end it: they run no model, and wait or clear gradients. Of a line
+        that clears them between forward and loss, a second region would be more to read than a longer one."""
+        match gap:
+            case [ast.Expr(value=ast.Call(func=ast.Attribute(attr="zero_grad")))] if self._starts(following):
+                return False
         calls = [call for each in gap for call in self.script.in_scope(each, ast.Call)]
         return any(
             isinstance(each.func, ast.Attribute) and each.func.attr in _NOT_OF_THE_FORWARD for each in calls
