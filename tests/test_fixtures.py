@@ -114,7 +114,7 @@ def test_fixture(case: Case) -> None:
         if expected := comment(texts[path], "expect"):
             assert [f"{record.code}@{record.line}" for record in result.applied] == expected
         if reasons := re.match(r"# skip: (.*)", texts[path]):
-            told = [record.message for record in result.skipped]
+            told = [record.message for record in (*result.skipped, *result.applied)]
             assert any(reasons[1].strip() in message for message in told), f"said: {told}"
     if not case.is_noop:
         assert any(result.applied for result in results.values()), "a rewrite without a finding"
@@ -138,10 +138,12 @@ def test_all_rules_together_are_stable(case: Case) -> None:
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.name)
 def test_as_many_noops_as_rewrites(rule: Rule) -> None:
+    """Those that are rewritten in part, and say what is left alone and why, are of both kinds."""
     own = [case for case in CASES if case.rule is rule]
     rewrites = [case for case in own if not case.is_noop]
+    in_part = [case for case in rewrites if any(read(path).startswith("# skip: ") for path in case.expected)]
     assert rewrites or any(case.name == "noop_only_reported" for case in own), f"no pairs in fixtures/{rule.name}"
-    assert len(own) - len(rewrites) >= len(rewrites)
+    assert len(own) - len(rewrites) + len(in_part) >= len(rewrites) - len(in_part)
 
 
 def test_every_fixture_folder_belongs_to_a_rule() -> None:

@@ -13,12 +13,13 @@ loss.backward()`): there validation figures come from the same region as the tra
 evaluates, the forward pass of a loop is converted, and its result is float32. Scripts that set `cudnn.deterministic`
 get the same results in each run: there bfloat16 is used untried. `fp16=False` keeps float16 from steps whose numbers
 may not fit it: `masked_fill(mask, -1e9)`, sums over products of a feature map with itself, `log(p + 1e-8)`, and from
-programs that ask whether gradients are finite, which the first ones under a scale are not; where there is no bfloat16
-they stay in float32.
+programs that ask whether gradients are finite, which the first ones under a scale are not. So it does where nothing
+shows how to scale: gradients are read by hand, not cleared for sure, those of a custom autograd function; the optimizer
+steps in another function, is made anew, or not on every path. Where there is no bfloat16 such steps stay in float32.
 
 Left alone:
-- closures (LBFGS), second derivatives, gradients that the script applies or reads by hand, hooks that see gradients in
-  any file that shares its objects;
+- closures (LBFGS), second derivatives, gradients that the script applies by hand, hooks that see gradients in any file
+  that shares its objects;
 - models in another precision, sharded or remote models, mixed precision of the script's own; models that replicas in
   threads share, which do not take over the precision of a region (those under `nn.DataParallel` are left in float32
   when the script runs on several devices, unless it names several itself);
@@ -158,7 +159,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             yield RULE.skip(*problem)
             continue
         edits = step_edits(script, step, placed, scaled, names)
-        yield RULE.finding(step.backwards[0].call, _message(step), *script.import_runtime, *edits)
+        yield RULE.finding(step.backwards[0].call, _message(step, scaled), *script.import_runtime, *edits)
     if not training_steps(script):
         for call, framework in framework_settings.told(script):
             yield RULE.skip(call, step_problems.run_by(script, framework))
@@ -170,7 +171,7 @@ def _planned(
 ) -> tuple[Regions, Scaling, Problem | None]:
     """Regions and scalers of a step, and the first problem with them."""
     placed = regions.place_regions(script, step, narrow=narrow, apart=apart)
-    # Where float16 is out of the question no gradient needs a scaler; on a CPU it is.
+    # Where float16 is out of the question no gradient needs a scaler, as on a CPU. Where none can be had, float16 is.
     in_float16 = not placed.needs_range and backend_settings.may_leave_the_cpu(script)
     scaled = gradient_scaling.scale_gradients(script, step) if in_float16 else Scaling()
     problem = next(iter((*placed.problems, *scaled.problems)), None)
@@ -213,6 +214,8 @@ def _evaluation_only(script: Script) -> Iterator[Finding | Skipped]:
         )
 
 
-def _message(step: TrainingStep) -> str:
+def _message(step: TrainingStep, scaled: Scaling) -> str:
     count = len(step.backwards)
-    return "the training step runs in float32" + (f" ({count} backward passes)" if count > 1 else "")
+    passes = f" ({count} backward passes)" if count > 1 else ""
+    unscaled = f"; no float16: {scaled.obstacles[0][1]}" if scaled.obstacles else ""
+    return f"the training step runs in float32{passes}{unscaled}"

@@ -36,11 +36,13 @@ class Unscale:
 
 @dataclass(slots=True, eq=False)
 class Scaling:
-    """What scaling takes in one training step, or the problems that forbid it."""
+    """What scaling takes in one training step, or nothing and the `obstacles`: then it gets no float16. Backward passes
+    that are not in sight are `problems` of the whole step."""
 
     updates: list[ast.stmt] = field(default_factory=list)
     unscales: list[Unscale] = field(default_factory=list)
     creations: list[ScalerCreation] = field(default_factory=list)
+    obstacles: list[Problem] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -55,10 +57,14 @@ def scale_gradients(script: Script, step: TrainingStep) -> Scaling:
         if isinstance(made, ScalerCreation):
             scaling.creations.append(made)
         else:
-            scaling.problems.append(made)
+            scaling.obstacles.append(made)
     scaling.problems += _unseen_backwards(script, step)
     for each in step.optimizer_steps:
-        scaling.problems += _round(script, step, each, scaling.updates)
+        for problem in _round(script, step, each, scaling.updates):
+            unseen = problem[1] == skip_reasons.NO_BACKWARD
+            (scaling.problems if unseen else scaling.obstacles).append(problem)
+    if scaling.obstacles:
+        return Scaling(obstacles=scaling.obstacles, problems=scaling.problems)
     return scaling
 
 
@@ -135,7 +141,7 @@ def _leaves(statement: ast.stmt) -> bool:
 def _unscale(
     script: Script, scope: ScopeNode, steps: list[OptimizerStep], scopes: Sequence[ScopeNode], scaling: Scaling
 ) -> None:
-    """Unscale before the first read of gradients between backward and step; reads anywhere else are problems."""
+    """Unscale before the first read of gradients between backward and step; reads anywhere else forbid it."""
     reads = _Reads(script, scopes)
     handled: dict[ast.AST, list[OptimizerStep]] = {}
     unscaled: set[ast.stmt] = set()
@@ -146,13 +152,13 @@ def _unscale(
         for statement in reversed(block[:at]):
             if Effect.BACKWARD in effects(script, statement):
                 if reads.of(statement):
-                    scaling.problems.append((statement, skip_reasons.READ_BESIDE_BACKWARD))
+                    scaling.obstacles.append((statement, skip_reasons.READ_BESIDE_BACKWARD))
                 break
             looked_up = Effect.LOOKUP in effects(script, statement)
             if (looked_up or reads.of(statement)) and not any(statement is other.unit for other in steps):
                 uses.append(statement)
             if (unseen := _unseen_method(script, step, statement)) is not None:
-                scaling.problems.append((unseen, skip_reasons.UNSEEN_METHOD))
+                scaling.obstacles.append((unseen, skip_reasons.UNSEEN_METHOD))
         for use in uses:
             for read in reads.of(use):
                 handled.setdefault(read, []).append(step)
@@ -166,23 +172,23 @@ def _unscale(
             scaling.unscales.append(Unscale(script.statement(guarded[0]), step))
     for read in reads.of(scope):
         if read not in handled and not _harmless(script, read, steps):
-            scaling.problems.append((read, skip_reasons.READ_WHILE_SCALED))
+            scaling.obstacles.append((read, skip_reasons.READ_WHILE_SCALED))
             return
         named = [each for each in steps if read in handled and _names(script, read, each)]
         if any(each not in handled[read] for each in named):
-            scaling.problems.append((read, skip_reasons.READ_WHILE_SCALED))
+            scaling.obstacles.append((read, skip_reasons.READ_WHILE_SCALED))
             return
         optimizers = [(script, each.receiver) for each in handled.get(read, steps)]
         if not all(
             optimized_parameters.is_held(each, optimizers) for each in optimized_parameters.read_at(script, read)
         ):
-            scaling.problems.append((read, skip_reasons.READ_STAY_SCALED))
+            scaling.obstacles.append((read, skip_reasons.READ_STAY_SCALED))
             return
     around = {loop for step in steps for loop in script.loops(step.unit)[:1]}
     for call in script.in_scope(scope, ast.Call):
         if Effect.LOOKUP in call_effects(script, call) and around.intersection(script.loops(call)):
             if not any(script.inside(call, each) for each in unscaled) and not _harmless(script, call, steps):
-                scaling.problems.append((call, skip_reasons.LOOKED_UP_WHILE_SCALED))
+                scaling.obstacles.append((call, skip_reasons.LOOKED_UP_WHILE_SCALED))
                 return
 
 

@@ -146,6 +146,7 @@ class _Planner:
         saturates = self.probabilities and out_of_reach(self.found.code, self.script)
         self.found.needs_range = (
             saturates
+            or (self.apart is not None and self.apart.see_gradients)
             or unsafe_operations.needs_range(self.found.code)
             or unsafe_operations.looks_for_overflows(self.script)
         )

@@ -86,9 +86,7 @@ def _raises(script: Script, node: ast.AST) -> str | None:
         return skip_reasons.DOUBLE_COUNTS
     if (beyond := filled_numbers.beyond_bfloat16(script, node)) is not None:
         return skip_reasons.BEYOND_BFLOAT16.format(number=beyond)
-    if name == "apply" and isinstance(node.func, ast.Attribute) and is_custom_function(script, node.func):
-        return skip_reasons.CUSTOM_FUNCTION
-    return None
+    return skip_reasons.CUSTOM_FUNCTION if _is_custom(script, node) else None
 
 
 def _is_wrong(script: Script, node: ast.AST) -> str | None:
@@ -296,6 +294,17 @@ def needs_range(code: list[ScriptNode]) -> bool:
             if isinstance(part.op, ast.MatMult) and _transposed(script, part.right, part.left):
                 return True
     return False
+
+
+def sees_gradients(code: list[ScriptNode]) -> bool:
+    """Whether code sees gradients on their way, which are not those of the program while they are scaled."""
+    return any(_is_custom(script, call) for script, node in code for call in script.within(node, ast.Call))
+
+
+def _is_custom(script: Script, call: ast.Call) -> bool:
+    """`Clamped.apply(x)` of a custom autograd function."""
+    function = call.func
+    return isinstance(function, ast.Attribute) and function.attr == "apply" and is_custom_function(script, function)
 
 
 def looks_for_overflows(script: Script) -> bool:
