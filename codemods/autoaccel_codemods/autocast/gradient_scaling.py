@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.child_nodes import children
-from autoaccel.dataflow.syntax_index import position
+from autoaccel.dataflow.syntax_index import breadth_first, position
 from autoaccel.pytorch.gradients import backward_or_step_calls, is_backward, is_optimizer_step
 from autoaccel.pytorch.step_effects import Effect, call_effects, effects, gradient_reads
 from autoaccel.pytorch.training_steps import OptimizerStep, ScopeNode, TrainingStep, common_name
-from autoaccel_codemods.autocast import optimized_parameters, skip_reasons
+from autoaccel_codemods.autocast import optimized_parameters, skip_reasons, step_problems
 from autoaccel_codemods.autocast.backward_slice import blocks
 from autoaccel_codemods.autocast.blockers import Problem
 from autoaccel_codemods.autocast.optimized_parameters import ParameterSource
@@ -47,7 +47,9 @@ class Scaling:
 
 
 def scale_gradients(script: Script, step: TrainingStep) -> Scaling:
-    scaling = Scaling()
+    scaling = Scaling(obstacles=list(_unnamed(step)), problems=list(_unseen_backwards(script, step)))
+    if scaling.obstacles:
+        return scaling
     for scope in step.scopes:
         steps = [each for each in step.optimizer_steps if each.scope is scope]
         alone = all(_same(script, step.optimizer_steps[0], each) for each in step.optimizer_steps)
@@ -58,7 +60,6 @@ def scale_gradients(script: Script, step: TrainingStep) -> Scaling:
             scaling.creations.append(made)
         else:
             scaling.obstacles.append(made)
-    scaling.problems += _unseen_backwards(script, step)
     for each in step.optimizer_steps:
         for problem in _round(script, step, each, scaling.updates):
             unseen = problem[1] == skip_reasons.NO_BACKWARD
@@ -66,6 +67,21 @@ def scale_gradients(script: Script, step: TrainingStep) -> Scaling:
     if scaling.obstacles:
         return Scaling(obstacles=scaling.obstacles, problems=scaling.problems)
     return scaling
+
+
+def _unnamed(found: TrainingStep) -> Iterator[Problem]:
+    """Steps of optimizers that no scaler can be given in their place."""
+    for call in step_problems.outside_steps(found):
+        yield call, skip_reasons.STEPPED_OUTSIDE
+    for step in found.optimizer_steps:
+        if not isinstance(step.statement, ast.Expr):
+            yield step.call, skip_reasons.STEP_RESULT_USED
+        if isinstance(step.scope, ast.Lambda):
+            yield step.call, skip_reasons.STEP_IN_LAMBDA
+        if step.optimizer is None:
+            yield step.call, skip_reasons.UNNAMED_OPTIMIZERS
+        elif any(isinstance(part, ast.Call) for part in breadth_first(step.optimizer)):
+            yield step.call, skip_reasons.COMPUTED_OPTIMIZER
 
 
 # -- updates
@@ -356,7 +372,7 @@ def _misses(script: Script, start: ast.stmt, state: Awaited, happens: Happens, e
 
 def _unseen_backwards(script: Script, found: TrainingStep) -> Iterator[Problem]:
     """Functions that go backward for somebody else's step, where not everyone who calls them is known."""
-    report_at = found.optimizer_steps[0].call
+    report_at = found.backwards[0].call
     for other in dict.fromkeys((script, *script.project.related(script))):
         scopes = dict.fromkeys(
             other.function(call) for call in backward_or_step_calls(other) if is_backward(other, call)

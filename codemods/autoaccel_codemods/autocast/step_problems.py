@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.syntax_index import breadth_first, is_constant
+from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.pytorch import cuda_graphs, data_parallel, framework_settings
 from autoaccel.pytorch.gradients import is_optimizer_step
 from autoaccel.pytorch.run_once_code import runs_once
@@ -29,13 +29,11 @@ def problems(found: TrainingStep) -> Iterator[Problem]:
     for label in sorted(script.frameworks):
         yield report_at, run_by(script, label)
     for scope in scopes:
-        elsewhere = _foreign(script, scope) or found.crossings.get(scope)
+        elsewhere = _backward_elsewhere(script, scope) or found.crossings.get(scope)
         if elsewhere is not None:
             yield report_at, skip_reasons.PART_ELSEWHERE.format(file=elsewhere)
-    if not steps:
-        outside = [each for scope in scopes for each in _calling_wrapped(script, scope)]
-        reason = skip_reasons.STEPPED_BY_CLASS if outside else skip_reasons.NO_STEP
-        yield report_at, reason
+    if not steps and next(outside_steps(found), None) is None:
+        yield report_at, skip_reasons.NO_STEP
     if not backwards:
         yield report_at, skip_reasons.NO_BACKWARD
     for backward in backwards:
@@ -109,10 +107,13 @@ def _caller_scripts(script: Script, scope: ScopeNode) -> Iterator[Script]:
                 pending.append((other, caller))
 
 
-def _calling_wrapped(script: Script, scope: ScopeNode) -> Iterator[ast.Call]:
-    for call in calls_in(script, scope):
+def outside_steps(found: TrainingStep) -> Iterator[ast.Call]:
+    """The calls by which functions of the step have others step its optimizers, `schedule.step_and_update()`."""
+    script = found.script
+    for call in (call for scope in found.scopes for call in calls_in(script, scope)):
         if Effect.STEP in call_effects(script, call) and not is_optimizer_step(script, call):
-            yield call
+            if not any(script is other and function in found.scopes for other, function in script.callees(call)):
+                yield call
 
 
 def _backward_problems(script: Script, backward: Backward) -> Iterator[Problem]:
@@ -148,14 +149,6 @@ def _step_problems(script: Script, step: OptimizerStep) -> Iterator[Problem]:
         return
     if call.args or call.keywords:
         yield call, skip_reasons.CLOSURE
-    if not isinstance(step.statement, ast.Expr):
-        yield call, skip_reasons.STEP_RESULT_USED
-    if step.optimizer is None:
-        yield call, skip_reasons.UNNAMED_OPTIMIZERS
-    elif any(isinstance(part, ast.Call) for part in breadth_first(step.optimizer)):
-        yield call, skip_reasons.COMPUTED_OPTIMIZER
-    if isinstance(step.scope, ast.Lambda):
-        yield call, skip_reasons.STEP_IN_LAMBDA
     values = script.values(step.receiver)
     for value in values:
         made = value.name or ""
@@ -190,13 +183,13 @@ def run_by(script: Script, framework: str) -> str:
     return reason.format(label=framework, setting=setting)
 
 
-def _foreign(script: Script, scope: ScopeNode) -> str | None:
-    """The other file in which a function runs a backward or a step that `scope` calls, perhaps through its own."""
+def _backward_elsewhere(script: Script, scope: ScopeNode) -> str | None:
+    """The other file in which a function goes backward that `scope` calls, perhaps through its own."""
     pending, seen = [scope], {scope}
     for current in pending:  # grows while it is walked
         for call in calls_in(script, current):
             for other, function in script.callees(call):
-                if function in seen or not effects(other, function) & (Effect.BACKWARD | Effect.STEP):
+                if function in seen or Effect.BACKWARD not in effects(other, function):
                     continue
                 if other is not script:
                     return other.path.name if other.path is not None else "another file"
