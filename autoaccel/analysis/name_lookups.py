@@ -105,7 +105,7 @@ def lookups(other: Script, script: Script, function: ast.AST, names: tuple[str, 
             continue  # no object has it
         if not any(may_be_named(other, key, name) for name in wanted):
             continue
-        if not (_runs(part, wanted) or may_be_called(other, part) or _gives_all(other, part)):
+        if not (_runs(other, part, wanted) or may_be_called(other, part) or _gives_all(other, part)):
             continue
         if _is_called_by_name(other, part, wanted):
             continue  # one of those that are looked at
@@ -164,9 +164,11 @@ def _are_kept(script: Script, pairs: ast.Call) -> bool:
     return not values or any(may_be_called(script, use, deep=False) for use in uses)
 
 
-def _runs(part: ast.expr, wanted: set[str]) -> bool:
+def _runs(script: Script, part: ast.expr, wanted: set[str]) -> bool:
     """Whether `exec(text)` may call one of some functions itself, as far as its text tells."""
     match part:
+        case ast.Call(func=ast.Name(id="eval" | "exec") as name) if _is_own(script, name):
+            return False
         case ast.Call(func=ast.Name(id="eval" | "exec"), args=[ast.Constant(value=str() as text), *_]):
             return not wanted.isdisjoint(re.findall(r"\w+", text))
         case ast.Call(func=ast.Name(id="eval" | "exec")):
@@ -184,7 +186,7 @@ def _lookups(other: Script) -> Iterator[tuple[ast.expr, ast.expr | None, ast.exp
     """What is read by a computed name, of which object (None: of any), and under which name (None: any)."""
     for call in other.syntax_index.calls_named(*_READING, *NAMESPACES, *TEXT_RUNNERS):
         name = last_name(call.func)
-        if isinstance(call.func, ast.Name) and other.definitions(call.func) and other.is_project_name(call.func):
+        if isinstance(call.func, ast.Name) and _is_own(other, call.func):
             continue
         if name == "getattr" and len(call.args) > 1:
             yield call, call.args[0], call.args[1]
@@ -204,6 +206,12 @@ def _lookups(other: Script) -> Iterator[tuple[ast.expr, ast.expr | None, ast.exp
     for call in other.syntax_index.calls_named("getmembers"):
         if call.args:
             yield call, call.args[0], None
+
+
+def _is_own(script: Script, name: ast.Name) -> bool:
+    """Whether a name surely is a function of the project that is called like one of Python's, `eval(model, loader)`."""
+    definitions = script.definitions(name)
+    return bool(definitions) and (all(each.how == "def" for each in definitions) or script.is_project_name(name))
 
 
 def _has_functions(value: Value) -> bool:

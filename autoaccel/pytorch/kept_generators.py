@@ -63,8 +63,8 @@ def _is_read_by_loops_alone(script: Script, function: _Function, home: ast.AST |
             return False
         for call in other.find(ast.Call):
             name = called_name(other, call.func)
-            if name is None or not _is_kept(other, call, home):
-                continue
+            if name is None or other.callees(call) or not _is_kept(other, call, home):
+                continue  # a function of the project is looked at itself
             unknown = name.startswith(_ITERATING)
             if not unknown and name.startswith(_SEEN):
                 continue

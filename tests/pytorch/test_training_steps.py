@@ -121,9 +121,18 @@ def test_methods_of_a_class_are_one_step() -> None:
 
 def test_a_step_that_goes_on_in_another_file_is_a_problem(tmp_path: Path) -> None:
     text = HEAD + "from update import update\nmodel(x).sum().backward()\nupdate(optimizer)\n"
-    (tmp_path / "update.py").write_text("def update(optimizer):\n    optimizer.step()\n")
+    (tmp_path / "update.py").write_text("def update(optimizer):\n    extra(x).backward()\n    optimizer.step()\n")
     found = load(text, tmp_path / "train.py", Project())
     assert "a part of the training step is in update.py" in reasons(found)
+
+
+def test_an_optimizer_that_steps_in_another_file_gets_no_scaler(tmp_path: Path) -> None:
+    text = HEAD + "from update import update\nfor x in loader:\n    model(x).sum().backward()\n    update(optimizer)\n"
+    (tmp_path / "update.py").write_text("def update(optimizer):\n    optimizer.step()\n")
+    found = load(text, tmp_path / "train.py", Project())
+    assert reasons(found) == []
+    [(_, obstacle)] = gradient_scaling.scale_gradients(found, only(found)).obstacles
+    assert obstacle == "the optimizer steps in a function or a class of its own"
 
 
 def test_a_loop_over_optimizers_is_the_unit_of_its_step() -> None:

@@ -174,6 +174,8 @@ def _planned(
     # Where float16 is out of the question no gradient needs a scaler, as on a CPU. Where none can be had, float16 is.
     in_float16 = not placed.needs_range and backend_settings.may_leave_the_cpu(script)
     scaled = gradient_scaling.scale_gradients(script, step) if in_float16 else Scaling()
+    if scaled.obstacles:
+        scaled = Scaling(obstacles=scaled.obstacles, problems=scaled.problems)
     problem = next(iter((*placed.problems, *scaled.problems)), None)
     if problem is not None:
         return placed, scaled, problem

@@ -36,8 +36,8 @@ class Unscale:
 
 @dataclass(slots=True, eq=False)
 class Scaling:
-    """What scaling takes in one training step, or nothing and the `obstacles`: then it gets no float16. Backward passes
-    that are not in sight are `problems` of the whole step."""
+    """What scaling takes in one training step. Where there are `obstacles` it gets no scaler, and no float16; backward
+    passes that are not in sight are `problems` of the whole step."""
 
     updates: list[ast.stmt] = field(default_factory=list)
     unscales: list[Unscale] = field(default_factory=list)
@@ -64,8 +64,6 @@ def scale_gradients(script: Script, step: TrainingStep) -> Scaling:
         for problem in _round(script, step, each, scaling.updates):
             unseen = problem[1] == skip_reasons.NO_BACKWARD
             (scaling.problems if unseen else scaling.obstacles).append(problem)
-    if scaling.obstacles:
-        return Scaling(obstacles=scaling.obstacles, problems=scaling.problems)
     return scaling
 
 
