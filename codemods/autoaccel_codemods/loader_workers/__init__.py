@@ -25,7 +25,7 @@ Left alone:
 - samples that draw from a generator of their own, which workers would repeat: `worker-seed` (AA203) has it seeded;
 - memory is not pinned for batches of texts, and not for batches of the script's own making that the loop writes to, in
   which it may ask a part for being a tuple, or that are objects of a class of their own; where that is all that the
-  file would import autoaccel for, it gets `True` or `torch.cuda.is_available()`, if its loops are in sight;
+  file would import autoaccel for, it gets `torch.cuda.is_available()`, if its loops are in sight;
 - samples whose errors the script handles: a worker hands on another error, made from a text;
 - loaders of which only one batch is taken from each fresh iterator, and those with `num_workers=0` that serve one pass;
 - `DataLoader(**options)`, where the options may hold these settings.
@@ -49,7 +49,7 @@ from autoaccel.edits import AddArguments, Code, Finding, Skipped, Tier
 from autoaccel.pytorch import datasets, device_expressions
 from autoaccel.pytorch.forwards import forward_calls
 from autoaccel.pytorch.loader_calls import Iteration, LoaderCall, handed_out, iterations, loader_calls
-from autoaccel.pytorch.loader_loops import BatchTransfer, loader_loops, transfers
+from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.loader_workers.pin_memory import holds_no_tensor, told_apart
 from autoaccel_codemods.loader_workers.worker_safety import (
@@ -145,8 +145,6 @@ def _pinned(
         return RULE.skip(made.call, "no pinned memory: its batches hold no tensors")
     if not _is_all(script):
         edits = added_argument(script, made, "pin_memory", "pin_memory()")
-    elif _on_cuda(uses):
-        edits = (AddArguments(made.call, (("pin_memory", Code("True")),)),)
     else:  # the file would import autoaccel for that alone
         asks, imports = script.spell("torch.cuda.is_available")
         edits = (AddArguments(made.call, (("pin_memory", Code(f"{asks}()")),)), *imports)
@@ -157,19 +155,6 @@ def _is_all(script: Script) -> bool:
     """Whether pinned memory is all that a file has to gain: it makes loaders, with workers, and uses none."""
     chosen = all("num_workers" in made.settings and not asks_for_none(made) for made in loader_calls(script))
     return bool(script.import_runtime) and chosen and not loader_loops(script) and ".backward(" not in script.text
-
-
-def _on_cuda(uses: tuple[Iteration, ...]) -> bool:
-    """Whether all loops plainly move their batches to CUDA: `.cuda()`, `.to("cuda")`."""
-    moves = [[each for each in transfers(use.script) if each.site is use.node] for use in uses]
-    return bool(moves) and all(made and all(_is_cuda(each) for each in made) for made in moves)
-
-
-def _is_cuda(transfer: BatchTransfer) -> bool:
-    device = transfer.device
-    if device is None:
-        return transfer.method == "cuda"
-    return isinstance(device, ast.Constant) and isinstance(device.value, str) and device.value.startswith("cuda")
 
 
 def _with_workers(script: Script, made: LoaderCall, sources: tuple[Value, ...]) -> Finding:
