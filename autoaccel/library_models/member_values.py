@@ -103,6 +103,8 @@ def _of_batch(owner: Value, name: str, node: ast.Call, script: Script) -> Values
         return Values({NUMBER})
     if name == "numpy":
         return made(Kind.ARRAY, node, script, how="view")
+    if name == "tolist":
+        return made(Kind.SEQUENCE, node, script, items=((None, Values({NUMBER})),))
     if name == "pop" and node.args and isinstance(node.args[0], ast.Constant):
         key = node.args[0].value
         return Values({owner._replace(path=(*owner.path, key if isinstance(key, int | str) else STAR))})
