@@ -44,3 +44,6 @@ CONTAINER_CHANGES = frozenset(
     "append extend insert remove pop clear update setdefault add discard popitem move_to_end sort".split()
 )
 """Methods that change a list, a set, a dictionary."""
+
+ARITHMETIC_METHODS = frozenset(f"__{way}{name}__" for way in ("", "r", "i") for name in "add sub mul truediv".split())
+"""Methods that decide what `+`, `-`, `*` and `/` give."""

@@ -11,6 +11,7 @@ from autoaccel.analysis.classes import instance_kind, methods
 from autoaccel.dataflow.abstract_values import NOTHING, Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.query import once, once_all
+from autoaccel.library_models.python_names import ARITHMETIC_METHODS
 from autoaccel.pytorch import implicit_calls
 from autoaccel.pytorch.module_containers import held
 
@@ -124,12 +125,34 @@ def _callees(script: Script, call: ast.Call, *, building: bool) -> Iterator[tupl
         return
     related = script.project.related(script)
     name = call.func.attr if isinstance(call.func, ast.Attribute) else None
-    if name is None or any(other.syntax_index.stored(name) for other in related):
+    if name is None or any(_may_be_code(other, each) for other in related for each in other.syntax_index.stored(name)):
         yield from _all_models(script)
         yield from tabled_functions(script)
     elif Kind.UNKNOWN in owners.kinds and not name.startswith("__"):  # of `super()`
         for other in related:
             yield from ((other, each) for each in other.find(ast.FunctionDef) if each.name == name)
+
+
+def _may_be_code(script: Script, stored: ast.AST) -> bool:
+    """Whether what is stored under a name may be called: not the sum of a meter, `self.sum += value * n`, unless a
+    class of the project adds up to something else."""
+    match script.parent(stored):
+        case ast.Assign(targets=targets, value=ast.Constant() | ast.JoinedStr() | ast.Compare()) if stored in targets:
+            return False
+        case ast.Assign(targets=targets, value=ast.BinOp(op=op)) if stored in targets:
+            pass
+        case ast.AugAssign(op=op):
+            pass
+        case _:
+            return True
+    return not isinstance(op, ast.Add | ast.Sub | ast.Mult | ast.Div) or _has_arithmetic(script)
+
+
+@once
+def _has_arithmetic(script: Script) -> bool:
+    """Whether a class of the project decides what arithmetic gives."""
+    functions = (each for other in script.project.related(script) for each in other.find(ast.FunctionDef))
+    return any(each.name in ARITHMETIC_METHODS for each in functions)
 
 
 @once_all

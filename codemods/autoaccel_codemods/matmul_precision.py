@@ -55,7 +55,8 @@ RULE = Rule(
 
 _CHOOSING = re.compile(r"set_float32_matmul_precision|allow_tf32|fp32_precision|use_deterministic_algorithms|autocast")
 # `re` looks for the letters that a match can begin with, so that no alternative begins with `\b`.
-# Arrays in float64 meet no weights before they are float32, norms of arrays are NumPy's, and counts are divided in it: `correct.double() / len(x)`.
+# Arrays in float64 meet no weights before they are float32, norms of arrays are NumPy's, and counts are divided in
+# float32: `correct.double() / len(x)`.
 _DIGITS = re.compile(
     r"l(?<!\bnp\.l)(?<!\bnumpy\.l)(?:inalg|stsq)|c(?:reate_graph|holesky)|torch\.func\b|f(?:unctorch|(?<!np\.f)(?<!numpy\.f)loat64)"
     r"|\.double\((?!\)\s*/)|DoubleTensor|inverse\("
