@@ -52,7 +52,8 @@ _HOOKS = ("register_step_pre_hook", "register_optimizer_step_pre_hook")
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
-    calls = [call for call in (*script.calls(*_NAMES), *_chosen(script)) if not _is_given(script, call)]
+    named = dict.fromkeys((*script.calls(*_NAMES), *_chosen(script)))
+    calls = [call for call in named if not _is_given(script, call)]
     problem = _problem(script) if calls else None
     for call in calls:
         given = {keyword.arg for keyword in call.keywords}
@@ -72,14 +73,14 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 
 
 def _chosen(script: Script) -> Iterator[ast.Call]:
-    """Calls of one of several optimizers, chosen by a name or a condition, of which Adam may be one:
-    `getattr(optim, name)(parameters)`, `OPTIMIZERS[name](parameters)`."""
+    """Calls of optimizers that are chosen by a name or a condition, of which Adam may be one:
+    `getattr(optim, name)(parameters)`, `OPTIMIZERS[name](parameters)`, `cls = optim.Adam if … else optim.SGD`."""
     for call in script.find(ast.Call):
-        if not isinstance(call.func, ast.Call | ast.Subscript | ast.IfExp):
+        if script.qualname(call.func) is not None:
             continue
         values = script.values(call)
-        names = {value.name for value in values if value.kind is Kind.OPTIMIZER and value.node is call}
-        if len(names) > 1 and len(values) == len(names) and not names.isdisjoint(_NAMES):
+        own = [value.name for value in values if value.kind is Kind.OPTIMIZER and value.node is call and not value.cls]
+        if len(values) == len(own) and not set(own).isdisjoint(_NAMES):
             yield call
 
 
