@@ -87,7 +87,7 @@ def runs_after(file: Script, node: ast.AST, script: Script, call: ast.Call) -> b
         file, node = pending.pop()
         function = file.function(node)
         beside = [each for where, each in made if where is file and where.function(each) is function]
-        if any(node.lineno >= each.lineno or repeats(file, node, file, each) for each in beside):  # type: ignore[attr-defined]
+        if any(_is_below(file, node, each) or repeats(file, node, file, each) for each in beside):
             return True
         if function is None and not beside:  # another file, which is imported first, or imports this one
             if repeats(file, node, script, call) or file is not script or made.missing is not None:
@@ -107,6 +107,17 @@ def runs_after(file: Script, node: ast.AST, script: Script, call: ast.Call) -> b
             pending.extend(calls)
             pending.extend((*callers, *_called_by_name(file, function)))
     return False
+
+
+def _is_below(file: Script, node: ast.AST, call: ast.Call) -> bool:
+    """Whether a place comes after a call of the same function, and is no part of its arguments, which come first but
+    for generators."""
+    for around in (node, *file.ancestors(node)):
+        if around is call:
+            return node is call
+        if isinstance(around, ast.GeneratorExp | ast.stmt):
+            break
+    return getattr(node, "lineno", 0) >= call.lineno
 
 
 def _calls_to(script: Script, call: ast.Call) -> Answer[CallSite]:

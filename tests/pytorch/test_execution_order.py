@@ -386,6 +386,11 @@ AFTER = {
         "class A:\n    @property\n    def p(self):\n        here()\na = A()\nprint(a.p)\nmake()",
         False,
     ),
+    "in what it is given": ("make(\n    here()\n)", False),
+    "in what it is given in a loop": ("for e in range(2):\n    it = make(here())", False),
+    "in a generator that it is given": ("make(here() for e in range(2))", True),
+    "beside it": ("it = make(), here()", True),
+    "in a lambda that it is given": ("make(lambda: here())", True),
     "in a lambda": ("f = lambda: here()\nmake()", True),
     "in a method of something unknown": (
         "class A:\n    def f(self):\n        here()\ndef g(a):\n    make()\n    a.f()",
