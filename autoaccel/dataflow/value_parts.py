@@ -87,6 +87,8 @@ def _subscript(owner: Value, step: int | str | None, node: ast.Subscript, script
             return made(Kind.MODULE, node, script)
         case Kind.STRING:
             return Values({STRING})
+        case Kind.UNKNOWN if owner.how == "read" and isinstance(step, str):
+            return made(Kind.UNKNOWN, name=owner.name, how="read part")
         case _:
             return ANY
 

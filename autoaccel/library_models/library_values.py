@@ -219,11 +219,14 @@ def named(name: str) -> Values:
 
 
 def without_checkpoint_reads(values: Values) -> Values:
-    """A checkpoint read back into a name is what the name held before: `model = torch.load(path)`."""
+    """A checkpoint read back into a name is what the name held before: `model = torch.load(path)`; so is a model that
+    is a part of one, `model = checkpoint["model"]`."""
     if len(values) < 2:
         return values
-    read = [value for value in values.unordered() if value.kind is Kind.UNKNOWN and value.name == "torch.load"]
-    known = values.without(set(read)) if read else values
+    read = {value for value in values.unordered() if value.kind is Kind.UNKNOWN and value.how in ("read", "read part")}
+    known = values.without(read) if read else values
+    if any(value.how == "read part" for value in read) and known.kinds != {Kind.MODULE}:
+        return values
     return known if known and UNKNOWN not in known else values
 
 
@@ -246,8 +249,8 @@ def called(name: str, node: ast.Call, script: Script) -> Values:
     constructed = class_kind(name)
     if constructed is not None and constructed != "TENSOR":
         return value(Kind[constructed])
-    if name == "torch.load" and _is_called_later(script, node):
-        return value(Kind.MODULE)
+    if name == "torch.load":
+        return value(Kind.MODULE) if _is_called_later(script, node) else value(Kind.UNKNOWN, how="read")
     if name == "torch.utils.data.random_split":
         parts = made(Kind.DATASET, node, script, name="torch.utils.data.Subset")
         return made(Kind.SEQUENCE, node, script, items=((None, parts),))

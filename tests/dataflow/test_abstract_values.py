@@ -31,7 +31,8 @@ from autoaccel.library_models.library_values import without_checkpoint_reads
 SCRIPT = load("a + b\n")
 NODE = next(SCRIPT.find(ast.BinOp))
 TENSOR, ARRAY, MODULE = Value(Kind.TENSOR), Value(Kind.ARRAY), Value(Kind.MODULE)
-READ = Value(Kind.UNKNOWN, name="torch.load")
+READ = Value(Kind.UNKNOWN, name="torch.load", how="read")
+PART = Value(Kind.UNKNOWN, name="torch.load", how="read part")
 
 
 def values(*each: Value) -> Values:
@@ -146,6 +147,11 @@ def test_containers_from_one_place_are_joined() -> None:
         (values(READ), values(READ)),
         (values(MODULE, READ, UNKNOWN), values(MODULE, READ, UNKNOWN)),
         (values(MODULE, UNKNOWN), values(MODULE, UNKNOWN)),
+        (values(NUMBER, READ), values(NUMBER)),
+        (values(MODULE, PART), values(MODULE)),
+        (values(NUMBER, PART), values(NUMBER, PART)),
+        (values(MODULE, NUMBER, PART), values(MODULE, NUMBER, PART)),
+        (values(MODULE, UNKNOWN, PART), values(MODULE, UNKNOWN, PART)),
     ],
 )
 def test_checkpoints_that_are_read_back(given: Values, expected: Values) -> None:
