@@ -145,7 +145,10 @@ def _names(module: Script, above: frozenset[Script]) -> tuple[tuple[Script, str]
     scope = module.module_scope
     if "__getattr__" in scope.definitions or any(_may_change(module, call) for call in namespaces.own(module)):
         return None
-    runs = (isinstance(each.func, ast.Name) for each in module.syntax_index.calls_named(*TEXT_RUNNERS))
+    runs = (
+        isinstance(each.func, ast.Name) or (module.qualname(each.func) or "").startswith("builtins.")
+        for each in module.syntax_index.calls_named(*TEXT_RUNNERS)
+    )
     if any(runs) or module.syntax_index.calls_named("setattr") or "sys.modules" in module.text:
         return None
     found = {(module, name): None for name in scope.definitions if not _is_dunder(name)}

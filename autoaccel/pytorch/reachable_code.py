@@ -134,18 +134,26 @@ def _callees(script: Script, call: ast.Call, *, building: bool) -> Iterator[tupl
 
 
 def _may_be_code(script: Script, stored: ast.AST) -> bool:
-    """Whether what is stored under a name may be called: not the sum of a meter, `self.sum += value * n`, unless a
-    class of the project adds up to something else."""
+    """Whether what is stored under a name may be called: not the sum of a meter, `self.sum += value * n`, that began as
+    a number, nor a quotient, unless a class of the project divides into something else. Sequences of layers add up."""
     match script.parent(stored):
         case ast.Assign(targets=targets, value=ast.Constant() | ast.JoinedStr() | ast.Compare()) if stored in targets:
             return False
-        case ast.Assign(targets=targets, value=ast.BinOp(op=op)) if stored in targets:
-            pass
-        case ast.AugAssign(op=op):
-            pass
+        case ast.Assign(targets=targets, value=ast.BinOp(op=ast.Sub() | ast.Div())) if stored in targets:
+            return _has_arithmetic(script)
+        case ast.AugAssign(target=ast.Attribute(attr=name)):
+            return _has_arithmetic(script) or not _begins_as_number(script, name)
         case _:
             return True
-    return not isinstance(op, ast.Add | ast.Sub | ast.Mult | ast.Div) or _has_arithmetic(script)
+
+
+def _begins_as_number(script: Script, name: str) -> bool:
+    """Whether all that is stored under a name, but for what is added to it, is a number."""
+    files = script.project.related(script)
+    stores = (other.parent(each) for other in files for each in other.syntax_index.stored(name))
+    plain = [each for each in stores if not isinstance(each, ast.AugAssign)]
+    numbers = (isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant) for each in plain)
+    return bool(plain) and all(numbers)
 
 
 @once

@@ -47,6 +47,11 @@ REACHES = {
     "a file that gets what is the highest of its own": "v = call()\nw = max(v)\ntorch.save(v, 'x')",
     "a file that gets what is masked as well": "v = call()\nw = (v > 0).sum() if z else v\ntorch.save(w, 'x')",
     "a file that gets another part": "v, w = call()\nif v > best:\n    torch.save({'w': w}, 'x')",
+    "a file that gets what is compared behind a test": "v = call()\nif k and v > w:\n    best = v\ntorch.save(v, 'x')",
+    "a file that gets what is compared now and then": "v = call()\nif k:\n    if v > w:\n        b = 1\ntorch.save(v)",
+    "a figure that is trained out of a file": (
+        "v = call()\nif v < best:\n    torch.save(v, 'x')\nw = torch.load('x')\noptimizer = torch.optim.SGD([w])"
+    ),
     "the best, put in a file and used": "v = call()\nif v < best:\n    torch.save(v, 'x')\nv.backward()",
     "a name in an expression": "if (v := call()) is not None:\n    v.backward()",
     "one of two": "v = call() if x else 0\nv.backward()",

@@ -123,6 +123,8 @@ def _gradient_code(script: Script) -> Iterator[tuple[ast.expr, str]]:
     """What a file does with gradients on their way, whichever model it may be handed."""
     for mention in name_lookups.mentions(script, GRADIENT_HOOKS):
         yield mention, skip_reasons.GRADIENT_HOOKS
+    for mention in name_lookups.mentions(script, ("retain_grad",)):
+        yield mention, skip_reasons.RESULT_GRADIENTS
     for mention in script.syntax_index.mentions("apply"):
         called = script.parent(mention)
         if isinstance(called, ast.Call) and called.func is mention:

@@ -34,6 +34,7 @@ from autoaccel_codemods.autocast.tensor_content import Content
 _BY_CLASS = frozenset(f"torch.nn.{name}" for name in ("CrossEntropyLoss", "NLLLoss", "CTCLoss", "MultiMarginLoss"))
 # Between forward and loss: clearing gradients, and waiting for numbers to be counted.
 _NOT_OF_THE_FORWARD = frozenset({"zero_grad", "item", "tolist"})
+_WITH_GRADIENTS = frozenset({Kind.OPTIMIZER, Kind.MODULE})
 _OF_HOST = frozenset({Kind.ARRAY, Kind.NUMBER, Kind.BOOL, Kind.STRING})
 _NEVER = Effect.BACKWARD | Effect.STEP | Effect.SAVES | Effect.YIELDS
 _NEVER_INSIDE = (
@@ -133,6 +134,7 @@ class _Planner:
         self._whole_step(inside)
         acts = (call for call in blockers.acts(self.script) if any(self.script.inside(call, each) for each in inside))
         self.found.problems += [(call, skip_reasons.ENVIRONMENT) for call in acts]
+        self.found.problems += [(call, skip_reasons.RESULT_GRADIENTS) for call in self._leaves_of_results()]
         self.found.code = reachable_code(self.script, inside)
         report_at = self.step.backwards[0].call
         self.found.problems += unsafe_operations.in_code(self.found.code, self.script, report_at)
@@ -158,6 +160,16 @@ class _Planner:
         outside = self.slice.statements - covered - self._in_float32
         given = [each for each in outside if variables(self.script, each) & self.found.reduced]
         return sorted(given, key=lambda each: (each.lineno, each.col_offset))
+
+    def _leaves_of_results(self) -> Iterator[ast.Attribute]:
+        """Where a result gets a gradient of its own, `z = h.detach().requires_grad_()`, as in split learning."""
+        for scope in self.step.scopes:
+            for part in self.script.in_scope(scope, ast.Attribute):
+                stored = part.attr == "requires_grad" and isinstance(part.ctx, ast.Store)
+                if (stored or part.attr == "requires_grad_") and variables(
+                    self.script, part.value
+                ) & self.found.reduced:
+                    yield part
 
     @property
     def _in_float32(self) -> set[ast.stmt]:
@@ -351,8 +363,11 @@ class _Planner:
         """Whether statements between two of a region end it: they run no model, and wait or clear gradients. Of a line
         that clears them between forward and loss, a second region would be more to read than a longer one."""
         match gap:
-            case [ast.Expr(value=ast.Call(func=ast.Attribute(attr="zero_grad")))] if self._starts(following):
-                return False
+            case [ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="zero_grad")) as call)]:
+                kinds = self.script.values(owner).kinds
+                torchs = bool(kinds) and kinds <= _WITH_GRADIENTS and not self.script.callees(call)
+                if torchs and self._starts(following):
+                    return False
         calls = [call for each in gap for call in self.script.in_scope(each, ast.Call)]
         return any(
             isinstance(each.func, ast.Attribute) and each.func.attr in _NOT_OF_THE_FORWARD for each in calls

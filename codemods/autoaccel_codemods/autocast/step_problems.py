@@ -13,7 +13,14 @@ from autoaccel.pytorch import cuda_graphs, data_parallel, framework_settings
 from autoaccel.pytorch.gradients import is_optimizer_step
 from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.step_effects import Effect, call_effects, calls_in, effects
-from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep, scope_of
+from autoaccel.pytorch.training_steps import (
+    Backward,
+    OptimizerStep,
+    ScopeNode,
+    TrainingStep,
+    scope_of,
+    training_steps,
+)
 from autoaccel_codemods.autocast import blockers, skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem
 
@@ -40,6 +47,7 @@ def problems(found: TrainingStep) -> Iterator[Problem]:
         yield from _backward_problems(script, backward)
     for step in steps:
         yield from _step_problems(script, step)
+    yield from _problems_outside(found, report_at)
     for scope in scopes:
         yield from blockers.in_step(script, scope)
     seen: dict[Script, None] = {}
@@ -108,12 +116,31 @@ def _caller_scripts(script: Script, scope: ScopeNode) -> Iterator[Script]:
 
 
 def outside_steps(found: TrainingStep) -> Iterator[ast.Call]:
-    """The calls by which functions of the step have others step its optimizers, `schedule.step_and_update()`."""
+    """The calls by which functions of the step have others step its optimizers, `schedule.step_and_update()`, as often
+    as they go backward."""
     script = found.script
-    for call in (call for scope in found.scopes for call in calls_in(script, scope)):
-        if Effect.STEP in call_effects(script, call) and not is_optimizer_step(script, call):
-            if not any(script is other and function in found.scopes for other, function in script.callees(call)):
+    turns = [(each.scope, script.loops(each.call)[:1]) for each in found.backwards]
+    for scope in found.scopes:
+        for call in calls_in(script, scope):
+            if Effect.STEP not in call_effects(script, call) or is_optimizer_step(script, call):
+                continue
+            own = any(other is script and function in found.scopes for other, function in script.callees(call))
+            if not own and (scope, script.loops(call)[:1]) in turns:
                 yield call
+
+
+def _problems_outside(found: TrainingStep, report_at: ast.AST) -> Iterator[Problem]:
+    """The same of the steps in other files, and of what these do about precision themselves."""
+    pending = [callee for call in outside_steps(found) for callee in found.script.callees(call)]
+    seen = {function for _, function in pending}
+    for other, function in pending:
+        for step in (step for each in training_steps(other) for step in each.optimizer_steps if step.scope is function):
+            yield from ((report_at, reason) for _, reason in _step_problems(other, step))
+        if other is not found.script:
+            yield from ((report_at, reason) for _, reason in blockers.in_file(other, report_at))
+        inner = [each for call in calls_in(other, function) for each in other.callees(call) if each[1] not in seen]
+        pending += [each for each in inner if Effect.STEP in effects(*each)]
+        seen.update(each for _, each in inner)
 
 
 def _backward_problems(script: Script, backward: Backward) -> Iterator[Problem]:
