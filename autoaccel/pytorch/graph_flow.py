@@ -108,6 +108,10 @@ class GraphFlow:
             self._seen.add(key)
             self._pending.append((script, node, holder, call_stack))
 
+    def _is_of_test(self, script: Script, function: ast.AST | None) -> bool:
+        """Whether a function is the one whose test says that it trains."""
+        return self._trained_if is not None and function is script.function(self._trained_if)
+
     def _is_trained(self, script: Script, node: ast.AST) -> bool:
         """Whether a variable is read where a graph is recorded: under the test of the function that it is of."""
         test = self._trained_if
@@ -115,8 +119,22 @@ class GraphFlow:
             return False
         guards = (each for each in script.ancestors(node) if isinstance(each, ast.If))
         found = next((each for each in guards if ast.dump(each.test) == ast.dump(test)), None)
-        own = all(each.scope.node is script.function(test) for each in script.definitions(node))
-        return found is not None and own and any(script.inside(node, each) for each in found.body)
+        if found is None or not any(script.inside(node, each) for each in found.body):
+            return False
+        return self._is_own(script, script.definitions(node), set())
+
+    def _is_own(self, script: Script, definitions: Iterable[Definition], seen: set[Definition]) -> bool:
+        """Whether bindings are to what the call of the function has made, and nothing that it was given."""
+        for each in script.reaching_definitions.before_additions(definitions):
+            if each in seen:
+                continue
+            seen.add(each)
+            if not self._is_of_test(script, each.scope.node) or each.how == "param":
+                return False
+            if isinstance(each.value, ast.Name):
+                if not self._is_own(script, script.definitions(each.value), seen):
+                    return False
+        return True
 
     def _follow(self, script: Script, node: ast.AST, holder: bool, call_stack: CallStack) -> None:
         child, held = node, holder
@@ -379,8 +397,9 @@ class GraphFlow:
         if self._into_files and not held and is_figure(script, definition):
             return
         scope = definition.scope.node
+        given = self._is_of_test(script, scope) and not self._is_own(script, [definition], set())
         for use in script.uses(definition):
-            if (script.function(use) or script.tree) is scope:
+            if (script.function(use) or script.tree) is scope and not given:
                 self._add(script, use, held, call_stack)
             else:
                 self._add_later(script, use, held, ())
@@ -431,17 +450,15 @@ class GraphFlow:
         if read is not None:
             self._attribute_reads(script, None, read, held)
             return
-        trained = self._trained_if is not None and function is script.function(self._trained_if)
         for other, call in all_callers(script, function):
-            (self._add_later if trained else self._add)(other, call, held, ())
+            (self._add_later if self._is_of_test(script, function) else self._add)(other, call, held, ())
 
     def _returns(self, function: ast.AST, held: bool, call_stack: CallStack) -> bool:
         """Go on at the call by which a function was entered, if it is known."""
         if not call_stack or call_stack[-1][2] is not function:
             return False
         caller, call, _ = call_stack[-1]
-        trained = self._trained_if is not None and function is caller.function(self._trained_if)
-        (self._add_later if trained else self._add)(caller, call, held, call_stack[:-1])
+        (self._add_later if self._is_of_test(caller, function) else self._add)(caller, call, held, call_stack[:-1])
         return True
 
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from autoaccel.analysis.call_sites import arguments_for, may_be_left_out
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.definitions import Definition
+from autoaccel.dataflow.query import once
 from autoaccel.library_models.python_names import METHOD_DECORATORS
+from autoaccel.pytorch.batches import changed_in_place, root
 from autoaccel.pytorch.evaluation_passes import EvaluationPass
 from autoaccel.pytorch.forwards import forward_calls, records
 from autoaccel.pytorch.gradients import asks_for_gradients, in_grad_mode, is_backward, is_optimizer_step, sets_grad_mode
 from autoaccel.pytorch.graph_requirement import needs_graph
 
+_WRITTEN = "what is computed in it may be written to where gradients are on"
+_BINDING = (ast.Assign, ast.AnnAssign, ast.NamedExpr)
 _LEAVING = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await)
 _PLAIN = frozenset({Kind.BOOL, Kind.NONE, Kind.STRING, Kind.NUMBER})
 """What is as true at the end of a step as it was at its beginning."""
@@ -37,7 +42,7 @@ def flagged_evaluations(script: Script) -> Iterator[EvaluationPass]:
     for function in script.find(ast.FunctionDef):
         guard = _guard(script, function)
         if guard is not None and _is_let_down(script, function, guard.test):
-            yield from _before(script, guard)
+            yield from _before(script, function, guard)
 
 
 def _guard(script: Script, function: ast.FunctionDef) -> ast.If | None:
@@ -106,7 +111,7 @@ def _is_off(test: ast.expr, given: ast.expr) -> bool:
             return False
 
 
-def _before(script: Script, guard: ast.If) -> Iterator[EvaluationPass]:
+def _before(script: Script, function: ast.FunctionDef, guard: ast.If) -> Iterator[EvaluationPass]:
     """The statements of a guard's block from the first that runs a model to the last of which it reads something."""
     block = script.block(guard)
     above = block[: block.index(guard)]
@@ -128,11 +133,59 @@ def _before(script: Script, guard: ast.If) -> Iterator[EvaluationPass]:
     rebinds = any(isinstance(each, ast.Name) and each.id in bound for each in ast.walk(guard.test))
     leaves = any(isinstance(part, _LEAVING) for each in inner for part in script.in_scope(each, ast.AST))
     if forwards and not (sets_mode or rebinds or leaves):
-        problem = needs_graph(script, inner, forwards, trained_if=guard.test)
+        problem = _WRITTEN if _is_written_later(script, function, guard, inner) else None
+        problem = problem or needs_graph(script, inner, forwards, trained_if=guard.test)
         yield EvaluationPass(first, forwards, problem, first=first, last=last, flag=_as_bool(script, guard.test))
 
 
-def _stored(script: Script, statement: ast.stmt) -> set[str]:
+def _is_written_later(script: Script, function: ast.FunctionDef, guard: ast.If, inner: list[ast.stmt]) -> bool:
+    """Whether what is computed in some statements, or is made of it, may be changed in place once gradients are on
+    again, which torch allows in no view that was made without them."""
+    names = _made_of(script, function, {name for each in inner for name in _stored(script, each)})
+    later = {part for part in script.in_scope(function, ast.AST) if not _is_in(script, part, (guard, *inner))}
+    for owner, node in changed_in_place(script):
+        changed = root(owner)
+        if node in later and changed is not None and changed.id in names and not _adds_number(script, node):
+            return True
+    return any(
+        _changes_argument(*callee)
+        for call in later
+        if isinstance(call, ast.Call)
+        and any(
+            isinstance(part, ast.Name) and part.id in names for each in given_values(call) for part in ast.walk(each)
+        )
+        for callee in script.callees(call)
+    )
+
+
+def _is_in(script: Script, node: ast.AST, statements: Iterable[ast.stmt]) -> bool:
+    return any(script.inside(node, each) for each in statements)
+
+
+def _made_of(script: Script, function: ast.FunctionDef, names: set[str]) -> set[str]:
+    """Some variables of a function, and those that are made of them by any number of assignments."""
+    bindings = [each for each in script.in_scope(function, ast.AST) if isinstance(each, _BINDING)]
+    found, known = set(names), -1
+    while len(found) > known:
+        known = len(found)
+        for each in bindings:
+            read = {part.id for part in script.in_scope(each, ast.Name) if isinstance(part.ctx, ast.Load)}
+            found |= _stored(script, each) if read & found else set()
+    return found
+
+
+def _adds_number(script: Script, node: ast.AST) -> bool:
+    return isinstance(node, ast.AugAssign) and script.values(node.value).kinds <= _PLAIN
+
+
+@once
+def _changes_argument(script: Script, function: ast.AST) -> bool:
+    """Whether a function changes something in place that it may have been given."""
+    changed = (root(owner) for owner, node in changed_in_place(script) if script.function(node) is function)
+    return any(each.how == "param" for name in changed if name is not None for each in script.definitions(name))
+
+
+def _stored(script: Script, statement: ast.AST) -> set[str]:
     return {each.id for each in script.in_scope(statement, ast.Name) if isinstance(each.ctx, ast.Store)}
 
 
