@@ -24,6 +24,7 @@ Autograd:
     framework_settings   what frameworks train, and which of their settings does what rules would
     gradients            what makes code training
     graph_flow           where what carries a graph may go
+    scalar_results       tensors of one element, told by how they are compared
     graph_results        whether what an operation gives carries a graph
     graph_holders        what holds a graph that something was given to keep
     graph_states         places that a graph comes to, with the calls that lead there

@@ -22,7 +22,6 @@ from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_values, may_be_passed_for, positional
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.definitions import Definition
-from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.graph_operations import (
     ENDING_BUILTINS,
@@ -46,11 +45,11 @@ from autoaccel.pytorch.object_references import (
     possible_classes,
     property_name,
 )
+from autoaccel.pytorch.scalar_results import is_scalar
 from autoaccel.pytorch.special_methods import overloads, sets_by_method
 
 _REGISTERING = ("register_", "add_module", "__set")
 _MODELS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION})
-_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
 class GraphFlow:
@@ -58,7 +57,7 @@ class GraphFlow:
     of its own, and the calls by which its function was entered.
 
     A file keeps whether a tensor requires gradients, which may be a latent code that is read again and trained. Figures
-    are not, such as the best loss: they end where `is_figure` says so in the second flow, which alone looks at files.
+    are not, such as the best loss: they end where `is_scalar` says so in the second flow, which alone looks at files.
 
     Where a test of a function says that it trains, `trained_if`, its variables carry the graph that they have to. What
     outlives a call of that function may be used in another one: no test speaks for it.
@@ -394,7 +393,7 @@ class GraphFlow:
         if key in self._spread_from:
             return  # two sums of one loop add to each other
         self._spread_from.add(key)
-        if self._into_files and not held and is_figure(script, definition):
+        if self._into_files and not held and is_scalar(script, definition):
             return
         scope = definition.scope.node
         given = self._is_of_test(script, scope) and not self._is_own(script, [definition], set())
@@ -460,52 +459,6 @@ class GraphFlow:
         caller, call, _ = call_stack[-1]
         (self._add_later if self._is_of_test(caller, function) else self._add)(caller, call, held, call_stack[:-1])
         return True
-
-
-def is_figure(script: Script, definition: Definition) -> bool:
-    """Whether what a name is bound to is surely compared and the outcome decided upon, as a number of one element is,
-    and nothing that is read from a file is trained."""
-    node = definition.node
-    block = script.block(node) if isinstance(node, ast.stmt) else getattr(definition.scope.node, "body", [])
-    surely = any(_decides(script, use) and script.statement(use) in block for use in script.uses(definition))
-    return surely and not any(_trains_loaded(other) for other in connected_files(script))
-
-
-def _decides(script: Script, use: ast.Name) -> bool:
-    """Whether a statement compares what it reads, whatever else it does: `if v < best:`, `best = max(v, best)`."""
-    comparison: ast.AST = use
-    parent = script.parent(use)
-    if isinstance(parent, ast.Call):
-        several = len(parent.args) > 1 and not any(isinstance(each, ast.Starred) for each in parent.args)
-        extreme = called_name(script, parent.func) in ("builtins.max", "builtins.min")
-        at_once = isinstance(script.parent(parent), ast.stmt)
-        return extreme and several and at_once and not parent.keywords and use in parent.args
-    if not isinstance(parent, ast.Compare) or len(parent.ops) != 1 or not isinstance(parent.ops[0], _ORDERS):
-        return False
-    while (
-        isinstance(parent, ast.Compare)
-        or (isinstance(parent, ast.BoolOp) and parent.values[0] is comparison)
-        or (isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not))
-    ):
-        comparison, parent = parent, script.parent(parent)
-    match parent:
-        case ast.If(test=test) | ast.Assert(test=test):
-            return comparison is test
-        case ast.IfExp(test=test):
-            return comparison is test and isinstance(script.parent(parent), ast.stmt)
-        case _:
-            return False
-
-
-@once
-def _trains_loaded(script: Script) -> bool:
-    """Whether an optimizer gets something out of a file by itself: `Adam([torch.load(path)["codes"]])`."""
-    for call in script.find(ast.Call):
-        if any(value.kind is Kind.OPTIMIZER and value.node is call for value in script.values(call)):
-            parts = [part for each in given_values(call) for part in ast.walk(each) if isinstance(part, ast.expr)]
-            if any(value.how in ("read", "read part") for part in parts for value in script.values(part)):
-                return True
-    return False
 
 
 def _bindings_before(script: Script, target: ast.Name) -> Iterable[Definition]:
