@@ -6,7 +6,6 @@ Training:
     forwards             calls that run a model, and whether they record gradients
     forward_calls        the calls that may enter a function or the `forward` of a module, and what they pass
     evaluation_passes    code that only evaluates
-    phase_flags          functions that train where a flag says so, and evaluate where it does not
     evaluation_only      programs that only evaluate
     run_once_code        places that run a single time
     execution_order      when code runs: within the body of a loop, or after a call

@@ -43,8 +43,8 @@ class EvaluationPass:
     """Code that runs a model without training it.
 
     Either `function` is the whole of it (gradients are switched off by a decorator), or `first` … `last` is a run of
-    sibling statements, which train if `flag` says so. `forwards` are the model calls that still record a graph; none
-    left means `covered`. `problem` says why it must be left alone."""
+    sibling statements. `forwards` are the model calls that still record a graph; none left means `covered`. `problem`
+    says why it must be left alone."""
 
     node: ast.stmt
     forwards: tuple[ast.Call, ...] = ()
@@ -52,7 +52,6 @@ class EvaluationPass:
     function: ast.FunctionDef | ast.AsyncFunctionDef | None = None
     first: ast.stmt | None = None
     last: ast.stmt | None = None
-    flag: str | None = None
 
     @property
     def covered(self) -> bool:

@@ -58,16 +58,11 @@ class GraphFlow:
 
     A file keeps whether a tensor requires gradients, which may be a latent code that is read again and trained. Figures
     are not, such as the best loss: they end where `is_scalar` says so in the second flow, which alone looks at files.
-
-    Where a test of a function says that it trains, `trained_if`, its variables carry the graph that they have to. What
-    outlives a call of that function may be used in another one: no test speaks for it.
     """
 
-    def __init__(self, trained_if: ast.expr | None = None, *, into_files: bool = False) -> None:
-        self._trained_if = trained_if
+    def __init__(self, *, into_files: bool = False) -> None:
         self._into_files = into_files
         self._is_written = False
-        self._outliving: list[FlowState] = []
         self._pending: list[FlowState] = []
         self._seen: set[tuple[ast.AST, bool, tuple[ast.AST, ...]]] = set()
         self._holders = GraphHolders()
@@ -79,7 +74,7 @@ class GraphFlow:
         states = list(states)
         self._run(states)
         if self._is_written:
-            GraphFlow(self._trained_if, into_files=True)._run(states)
+            GraphFlow(into_files=True)._run(states)
 
     def _run(self, states: Iterable[FlowState]) -> None:
         for state in states:
@@ -89,51 +84,12 @@ class GraphFlow:
             if len(self._seen) > state[0].project.bounds.graph_states:
                 raise Incomplete("it goes to more places than are looked at")
             self._follow(*state)
-        if self._outliving:
-            later = GraphFlow(into_files=self._into_files)
-            later._run(self._outliving)
-            self._is_written |= later._is_written
-
-    def _add_later(self, script: Script, node: ast.AST, holder: bool, call_stack: CallStack) -> None:
-        """Go on with what outlives the call in which it was computed."""
-        if self._trained_if is None:
-            self._add(script, node, holder, call_stack)
-        else:
-            self._outliving.append((script, node, holder, call_stack))
 
     def _add(self, script: Script, node: ast.AST, holder: bool, call_stack: CallStack) -> None:
         key = node, holder, calls_in(call_stack)
-        if key not in self._seen and not self._is_trained(script, node):
+        if key not in self._seen:
             self._seen.add(key)
             self._pending.append((script, node, holder, call_stack))
-
-    def _is_of_test(self, script: Script, function: ast.AST | None) -> bool:
-        """Whether a function is the one whose test says that it trains."""
-        return self._trained_if is not None and function is script.function(self._trained_if)
-
-    def _is_trained(self, script: Script, node: ast.AST) -> bool:
-        """Whether a variable is read where a graph is recorded: under the test of the function that it is of."""
-        test = self._trained_if
-        if test is None or not isinstance(node, ast.Name) or script.function(node) is not script.function(test):
-            return False
-        guards = (each for each in script.ancestors(node) if isinstance(each, ast.If))
-        found = next((each for each in guards if ast.dump(each.test) == ast.dump(test)), None)
-        if found is None or not any(script.inside(node, each) for each in found.body):
-            return False
-        return self._is_own(script, script.definitions(node), set())
-
-    def _is_own(self, script: Script, definitions: Iterable[Definition], seen: set[Definition]) -> bool:
-        """Whether bindings are to what the call of the function has made, and nothing that it was given."""
-        for each in script.reaching_definitions.before_additions(definitions):
-            if each in seen:
-                continue
-            seen.add(each)
-            if not self._is_of_test(script, each.scope.node) or each.how == "param":
-                return False
-            if isinstance(each.value, ast.Name):
-                if not self._is_own(script, script.definitions(each.value), seen):
-                    return False
-        return True
 
     def _follow(self, script: Script, node: ast.AST, holder: bool, call_stack: CallStack) -> None:
         child, held = node, holder
@@ -396,19 +352,16 @@ class GraphFlow:
         if self._into_files and not held and is_scalar(script, definition):
             return
         scope = definition.scope.node
-        given = self._is_of_test(script, scope) and not self._is_own(script, [definition], set())
         for use in script.uses(definition):
-            if (script.function(use) or script.tree) is scope and not given:
-                self._add(script, use, held, call_stack)
-            else:
-                self._add_later(script, use, held, ())
+            inside = (script.function(use) or script.tree) is scope
+            self._add(script, use, held, call_stack if inside else ())
         for addition in script.additions(definition):
             if definition not in script.definitions(addition):
                 self._bind(script, addition, held, call_stack)
         if definition.how == "global":
             for name in script.find(ast.Name):
                 if name.id == definition.name and isinstance(name.ctx, ast.Load):
-                    self._add_later(script, name, held, ())
+                    self._add(script, name, held, ())
         if isinstance(scope, ast.ClassDef):
             self._attribute_reads(script, None, definition.name, held)
         if scope is script.tree or definition.how == "global":
@@ -429,7 +382,7 @@ class GraphFlow:
         if (classes, name, held) not in self._attributes:
             self._attributes.add((classes, name, held))
             for other, read in attribute_reads(script, classes, name, called=held):
-                self._add_later(other, read, held or isinstance(read, ast.Call), ())
+                self._add(other, read, held or isinstance(read, ast.Call), ())
 
     def _fill(self, holders: Iterable[Holder]) -> None:
         """Go on with an object that now holds what carries a graph."""
@@ -450,14 +403,13 @@ class GraphFlow:
             self._attribute_reads(script, None, read, held)
             return
         for other, call in all_callers(script, function):
-            (self._add_later if self._is_of_test(script, function) else self._add)(other, call, held, ())
+            self._add(other, call, held, ())
 
     def _returns(self, function: ast.AST, held: bool, call_stack: CallStack) -> bool:
         """Go on at the call by which a function was entered, if it is known."""
         if not call_stack or call_stack[-1][2] is not function:
             return False
-        caller, call, _ = call_stack[-1]
-        (self._add_later if self._is_of_test(caller, function) else self._add)(caller, call, held, call_stack[:-1])
+        self._add(*call_stack[-1][:2], held, call_stack[:-1])
         return True
 
 

@@ -58,12 +58,9 @@ _PLAIN_DECORATORS = PLAIN_DECORATORS | {"override"}
 _COMPILING = frozenset(f"{module}.compile" for module in RUNTIME)
 
 
-def needs_graph(
-    script: Script, region: Iterable[ast.AST], forwards: Iterable[ast.Call], trained_if: ast.expr | None = None
-) -> str | None:
+def needs_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast.Call]) -> str | None:
     """Why a function, or statements, must record a graph, as a backward pass may need what is computed there: by these
-    forward passes, by other operations, or in the functions that they call. None if nobody needs it, but for what the
-    function's variables are read for where a test of it holds."""
+    forward passes, by other operations, or in the functions that they call. None if nobody needs it."""
     forwards, region = list(forwards), list(region)
     try:
         states: list[FlowState] = [(script, each, False, ()) for each in forwards]
@@ -71,7 +68,7 @@ def needs_graph(
         for part in region:
             states.extend((script, each, False, ()) for each in _operations(script, part, part))
             states.extend(_kept(script, part, (), seen))
-        flow = GraphFlow(trained_if)
+        flow = GraphFlow()
         home = None if isinstance(region[0], ast.FunctionDef) else script.function(region[0])
         for other in connected_files(script):
             states.extend(_hooked(other, flow))

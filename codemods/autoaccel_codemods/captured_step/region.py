@@ -13,7 +13,6 @@ from autoaccel.dataflow.syntax_index import Loop, breadth_first, is_constant, po
 from autoaccel.library_models.tensor_views import RESHAPING
 from autoaccel.pytorch.device_moves import device_move
 from autoaccel.pytorch.integers import integral
-from autoaccel.pytorch.phase_flags import is_phase
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.step_effects import Effect, call_effects, may_run_model
@@ -140,7 +139,7 @@ def _in_body(script: Script, statement: ast.stmt, loop: Loop | ast.FunctionDef) 
         if each in loop.body:
             break
         match script.parent(each):
-            case ast.If(test=test, body=body, orelse=[]) if each in body and is_phase(test):
+            case ast.If(test=test, body=body, orelse=[]) if each in body and _is_phase(test):
                 tests.append(test)
             case ast.With(items=[ast.withitem(context_expr=given, optional_vars=None)]) if sets_grad(script, given):
                 pass
@@ -149,10 +148,21 @@ def _in_body(script: Script, statement: ast.stmt, loop: Loop | ast.FunctionDef) 
     return tests if len({ast.dump(each) for each in tests}) <= 1 else None
 
 
+def _is_phase(test: ast.expr) -> bool:
+    """Whether a test is one of a name: `train`, `not evaluating`, `phase == "train"`, `optimizer is not None`."""
+    match test:
+        case ast.Name() | ast.UnaryOp(op=ast.Not(), operand=ast.Name()):
+            return True
+        case ast.Compare(left=ast.Name(), comparators=[ast.Constant()]):
+            return True
+        case _:
+            return False
+
+
 def sets_grad(script: Script, given: ast.expr, phase: ast.expr | None = None) -> bool:
     """`torch.set_grad_enabled(train)`, of the phase"""
     match given:
-        case ast.Call(func=function, args=[test], keywords=[]) if is_phase(test):
+        case ast.Call(func=function, args=[test], keywords=[]) if _is_phase(test):
             same = phase is None or ast.dump(test) == ast.dump(phase)
             return same and script.qualname(function) == "torch.set_grad_enabled"
         case _:

@@ -5,8 +5,6 @@ Under `torch.no_grad()` memory is freed as soon as it is used, and no graph is b
 
 A function that only evaluates gets the decorator; where training and evaluation share a function, the loop or the
 statements that evaluate are wrapped, and so are they where a project looks at the code or the frames of its functions.
-Where a flag says which of both it is, `if train: loss.backward()`, and somebody calls without it, the forward pass and
-the loss get `torch.set_grad_enabled(train)`.
 
 A tensor that is printed whole no longer shows a `grad_fn`.
 
@@ -81,7 +79,6 @@ from autoaccel.pytorch.evaluation_passes import (
     evaluations_with_backward,
 )
 from autoaccel.pytorch.gradients import GOES_BACKWARD
-from autoaccel.pytorch.phase_flags import flagged_evaluations
 from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.no_grad_eval.display_only_forwards import display_only_forwards
@@ -111,13 +108,12 @@ RULE = Rule(
 def check(script: Script) -> Iterator[Finding | Skipped]:
     """Gradients are switched off around an evaluation, or it is left alone for the first reason that is found.
 
-    Evaluations are found by `autoaccel.pytorch.evaluation_passes` and `phase_flags`, with the reasons of their own, and
-    here by:
+    Evaluations are found by `autoaccel.pytorch.evaluation_passes`, with the reasons of their own, and here by:
         display_only_forwards  forward passes amid training whose results are only looked at
         grad_mode_seen         whether somebody would see that gradients are off, or that a function is decorated
         rounding               how exact it is to run the models without gradients: the tier of the finding
     """
-    passes = (*evaluations(script), *display_only_forwards(script), *flagged_evaluations(script))
+    passes = (*evaluations(script), *display_only_forwards(script))
     for function in evaluations_with_backward(script):
         if not any(script.inside(found.node, function) for found in passes):
             yield RULE.skip(function, OWN_GRADIENTS)
@@ -125,7 +121,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         if found.covered:
             continue
         problem = found.problem or _framework(script, found) or _graph_tool(script) or _undecorated(script, found)
-        spelling, imports = script.spell("torch.no_grad" if found.flag is None else "torch.set_grad_enabled")
+        spelling, imports = script.spell("torch.no_grad")
         below = problem is None and _is_imported_below(script, found.node, spelling)
         if problem is None and found.function is not None and (below or is_introspected(script)):
             found = _within(found)
@@ -192,7 +188,7 @@ def _guard(found: EvaluationPass, spelling: str) -> Edit:
         return AddDecorator(found.function, Code(f"{spelling}()"))
     assert found.first is not None
     assert found.last is not None
-    return WrapStatements(found.first, found.last, Code(f"with {spelling}({found.flag or ''})"))
+    return WrapStatements(found.first, found.last, Code(f"with {spelling}()"))
 
 
 def _parts(script: Script, found: EvaluationPass) -> Iterator[ast.AST]:
