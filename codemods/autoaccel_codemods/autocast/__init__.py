@@ -19,7 +19,7 @@ steps in another function, is made anew, or not on every path. Where there is no
 
 Left alone:
 - closures (LBFGS), second derivatives, gradients that the script applies by hand, hooks that see gradients in any file
-  that shares its objects;
+  that shares its objects, gradients of results (`retain_grad`, `z = h.detach().requires_grad_()`);
 - models in another precision, sharded or remote models, mixed precision of the script's own; models that replicas in
   threads share, which do not take over the precision of a region (those under `nn.DataParallel` are left in float32
   when the script runs on several devices, unless it names several itself);
