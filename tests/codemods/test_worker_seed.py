@@ -61,6 +61,8 @@ for epoch in range(3):
 def trained(text: str) -> dict[str, Any]:
     namespace: dict[str, Any] = {"__name__": "rows"}
     exec(compile(text, "rows.py", "exec"), namespace)
+    if (iterator := namespace["loader"]._iterator) is not None:
+        iterator._shutdown_workers()  # they persist, and hold the pipes of whatever the suite has started
     return namespace
 
 
@@ -68,6 +70,7 @@ def trained(text: str) -> dict[str, Any]:
 def rewritten() -> str:
     result = engine.rewrite(SCRIPT, None, [loader_workers.RULE, worker_seed.RULE])
     assert "worker_init_fn=accel.seed_worker" in result.after
+    assert "persistent_workers=accel.num_workers() > 0" in result.after
     assert {record.code for record in result.applied} == {"AA203"}
     return result.after
 
