@@ -1,4 +1,4 @@
-"""`accel.in_memory`: a loader as the loop sees it, whose batches are looked up whole."""
+"""`accel.in_memory`: a loader as the loop sees it, whose batches are looked up whole on the host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def in_memory(loader: Any) -> Any:
     """Iterate `loader`, whose data lie in memory, with one look-up for each batch instead of one for each sample.
 
     The batches are those of the plain loader, bit for bit and in its order, and so are the random numbers; the first
-    one is made both ways and compared. They stay where the data lie: a loop that moves them to a device says
+    one is made both ways and compared. They stay on the host: a loop that moves them to a device says
     `accel.prefetch(loader, device)`, which looks up data in memory in the same way, on the device where they fit.
 
     Where the CPU trains, the memory that a batch and its step free stays with the process for the next ones, as with

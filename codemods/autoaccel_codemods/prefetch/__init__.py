@@ -6,9 +6,8 @@ find the data already in place.
 
 Samples that lie in memory (`TensorDataset`, MNIST, CIFAR, a class whose `__getitem__` only indexes) are looked up a
 batch at a time instead of one by one, on the device where they fit, and on the CPU as well: same order, same batches,
-bit for bit. Where no batch is moved, on the CPU or since the data lie on the device already, there is nothing to
-prefetch: if such samples are in sight, those loops get `accel.in_memory(loader)`. For all other data without an
-accelerator the loader is iterated as before.
+bit for bit. Scripts that never leave the CPU have nothing to prefetch: where such samples are in sight, their loops
+get `accel.in_memory(loader)`. For all other data without an accelerator the loader is iterated as before.
 
 Only what the loop itself moves is moved ahead. Left alone:
 - parts of the batch that the host reads or changes as well (lengths for packing, labels for NumPy);
@@ -85,7 +84,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         batch_reads  which parts of its batches a loop moves, and which it reads on the host
         moved_parts  how much of a part a move takes
         loop_device  the device that is named where the loader stands
-        in_memory    whether a loop that moves no batch can look up its batches whole
+        in_memory    whether a loop that stays on the CPU can look up its batches whole
     """
     for loop in batch_sources(script):
         if isinstance(loop, LoaderLoop) and loop.prefetched:
@@ -98,8 +97,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             continue
         if not moved and isinstance(loop, LoaderLoop):
             unfit = _unfit(script, loop) or _read_elsewhere(script, loop)
-            if unfit is None and in_memory.is_indexed(script, loop):
-                yield _looked_up(script, loop)
+            if unfit is None and in_memory.is_indexed_on_cpu(script, loop):
+                yield _on_cpu(script, loop)
             elif in_memory.works(script, loop.node):
                 yield RULE.skip(
                     loop.node, unfit or (_unmoved(script, loop.node) if loop.known else _unknown(script, loop.loader))
@@ -171,7 +170,7 @@ def _is_handed_out(script: Script, loop: ast.AST) -> bool:
     return inside and any(True for _ in script.in_scope(loop, ast.Yield))
 
 
-def _looked_up(script: Script, loop: LoaderLoop) -> Finding:
+def _on_cpu(script: Script, loop: LoaderLoop) -> Finding:
     message = "batches are put together sample by sample"
     return RULE.finding(loop.node, message, *_edits(script, loop, "in_memory({0})"), *script.import_runtime)
 

@@ -1,4 +1,4 @@
-"""Loops over samples that lie in memory, and that move no batch: each is one look-up where the samples lie."""
+"""Loops over samples that lie in memory, in scripts that never leave the CPU: a batch is one look-up there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.dataflow.bounds import TRANSFORMS
 from autoaccel.dataflow.syntax_index import is_constant
-from autoaccel.pytorch import datasets
+from autoaccel.pytorch import datasets, device_expressions
 from autoaccel.pytorch.forwards import forward_calls
 from autoaccel.pytorch.gradients import asks_for_gradients
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
@@ -28,8 +28,8 @@ _TRANSFORMS = frozenset(
 )
 
 
-def is_indexed(script: Script, loop: LoaderLoop) -> bool:
-    """Whether a loop trains or evaluates with batches that torch's loader collates of samples in memory."""
+def is_indexed_on_cpu(script: Script, loop: LoaderLoop) -> bool:
+    """Whether a loop trains or evaluates on the CPU, with batches that torch's loader collates of samples in memory."""
     calls = {made.call: (file, made) for file, made in _made(script, loop)}
     made = [value.node for value in script.values(loop.loader) if value.kind is not Kind.NONE]
     return (
@@ -37,6 +37,7 @@ def is_indexed(script: Script, loop: LoaderLoop) -> bool:
         and all(isinstance(node, ast.Call) and node in calls for node in made)
         and all(_collates(each) and _in_memory(file, each) for file, each in calls.values())
         and works(script, loop.node)
+        and not device_expressions.is_used(script)
     )
 
 
