@@ -137,6 +137,8 @@ def _may_be_code(script: Script, stored: ast.AST) -> bool:
     """Whether what is stored under a name may be called: not the sum of a meter, `self.sum += value * n`, that began as
     a number, nor a quotient, unless a class of the project divides into something else. Sequences of layers add up."""
     match script.parent(stored):
+        case ast.Assign(value=ast.Constant(value=None)):
+            return True  # who knows what takes its place
         case ast.Assign(targets=targets, value=ast.Constant() | ast.JoinedStr() | ast.Compare()) if stored in targets:
             return False
         case ast.Assign(targets=targets, value=ast.BinOp(op=ast.Sub() | ast.Div())) if stored in targets:
@@ -152,7 +154,8 @@ def _begins_as_number(script: Script, name: str) -> bool:
     files = script.project.related(script)
     stores = (other.parent(each) for other in files for each in other.syntax_index.stored(name))
     plain = [each for each in stores if not isinstance(each, ast.AugAssign)]
-    numbers = (isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant) for each in plain)
+    values = [each.value if isinstance(each, ast.Assign) else None for each in plain]
+    numbers = (isinstance(each, ast.Constant) and isinstance(each.value, int | float) for each in values)
     return bool(plain) and all(numbers)
 
 

@@ -61,6 +61,8 @@ REACHED: dict[str, tuple[str, str, list[str]]] = {
     "a number that is stored on an object": ("def g(): ...\nT = [g]\no.go = p.go = 0\n", "x.go()", []),
     "a sum that is stored on an object": ("def g(): ...\nT = [g]\no.go = 0\no.go += y\n", "x.go()", []),
     "a quotient that is stored on an object": ("def g(): ...\nT = [g]\no.go = y / 2\n", "x.go()", []),
+    "nothing yet": ("def g(): ...\nT = [g]\no.go = None\n", "x.go()", ["g"]),
+    "added to nothing yet": ("def g(): ...\nT = [g]\no.go = ''\no.go += y\n", "x.go()", ["g"]),
     "a number or a function": ("def g(): ...\nT = [g]\no.go = 0\np.go, q.go = g, 1\n", "x.go()", ["g"]),
     "a sum of layers": ("def g(): ...\nT = [g]\no.go = nn.Sequential() + y\n", "x.go()", ["g"]),
     "what is added to no number": ("def g(): ...\nT = [g]\no.go = y\no.go += y\n", "x.go()", ["g"]),

@@ -165,11 +165,9 @@ class _Planner:
         """Where a result gets a gradient of its own, `z = h.detach().requires_grad_()`, as in split learning."""
         for scope in self.step.scopes:
             for part in self.script.in_scope(scope, ast.Attribute):
-                stored = part.attr == "requires_grad" and isinstance(part.ctx, ast.Store)
-                if (stored or part.attr == "requires_grad_") and variables(
-                    self.script, part.value
-                ) & self.found.reduced:
-                    yield part
+                if part.attr == "requires_grad_" or (part.attr == "requires_grad" and isinstance(part.ctx, ast.Store)):
+                    if variables(self.script, part.value) & self.found.reduced:
+                        yield part
 
     @property
     def _in_float32(self) -> set[ast.stmt]:

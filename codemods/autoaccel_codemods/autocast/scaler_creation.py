@@ -55,9 +55,8 @@ def scaler_creations(script: Script, step: TrainingStep) -> Iterator[ScalerCreat
             if not all(script.loops(each) for function in step.scopes for each in _sites(step, function)):
                 yield step.backwards[0].call, unfit
                 return
-            creation = (
-                None  # no attribute, which a checkpoint of `vars(self)` would have, or slots refuse: one for each loop
-            )
+            # no attribute, which a checkpoint of `vars(self)` would have, or slots refuse: one for each loop
+            creation = None
     elif len(where) == 1 and scopes == {"scope"}:
         creation = _beside_definitions(script, step, optimizers)
     if creation is not None:

@@ -23,9 +23,9 @@ Left alone:
 - code that needs gradients in evaluation mode: adversarial examples, saliency, forces, a frozen network in a loss, also
   where it may be entered out of sight: by callbacks, context managers, special methods (where the batches of a loop
   come from such code, the body of the loop alone is wrapped);
-- results that may reach a backward pass, also by way of what is kept: in lists, files, attributes, closures, defaults,
-  by the model itself, for its next forward pass, by a criterion that is not in sight, or by a generator that waits for
-  its next turn;
+- results that may reach a backward pass, also by way of what is kept: in lists, files (but for figures such as the best
+  loss, which are compared), attributes, closures, defaults, by the model itself, for its next forward pass, by a
+  criterion that is not in sight, or by a generator that waits for its next turn;
 - functions whose callers are not known, and which return tensors: others may reach them by a name that they compute,
   or override what they call;
 - code that sets the grad mode itself, or is called in one;
