@@ -37,7 +37,6 @@ class Float32Statements:
     def __init__(self, script: Script, reduced: set[str], names: FreeNames, report_at: ast.AST) -> None:
         self.statements: set[ast.stmt] = set()
         self.problems: list[Problem] = []
-        self.see_gradients = False  # by a custom autograd function, which may clamp or print what it is given
         self._script = script
         self._reduced = reduced
         self._names = names
@@ -104,5 +103,4 @@ class Float32Statements:
     def _keep(self, statement: ast.stmt, code: list[ScriptNode]) -> None:
         for look in (lost_digits, unsafe_operations):
             self.problems += look.in_code(code, self._script, self._report_at, in_float32=True)
-        self.see_gradients |= unsafe_operations.sees_gradients(code)
         self.statements.add(statement)

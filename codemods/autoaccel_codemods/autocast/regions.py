@@ -148,7 +148,7 @@ class _Planner:
         saturates = self.probabilities and out_of_reach(self.found.code, self.script)
         self.found.needs_range = (
             saturates
-            or (self.apart is not None and self.apart.see_gradients)
+            or unsafe_operations.sees_gradients(reachable_code(self.script, self._outside(inside)))
             or unsafe_operations.needs_range(self.found.code)
             or unsafe_operations.looks_for_overflows(self.script)
         )
@@ -156,10 +156,13 @@ class _Planner:
 
     def _given_results(self, inside: list[ast.AST]) -> list[ast.stmt]:
         """The statements outside of the regions that are given results of these as they are."""
+        outside = [each for each in self._outside(inside) if each not in self._in_float32]
+        return [each for each in outside if variables(self.script, each) & self.found.reduced]
+
+    def _outside(self, inside: list[ast.AST]) -> list[ast.stmt]:
+        """The statements of the step that are in no region."""
         covered = {part for each in inside for part in self.script.in_scope(each, ast.AST)}
-        outside = self.slice.statements - covered - self._in_float32
-        given = [each for each in outside if variables(self.script, each) & self.found.reduced]
-        return sorted(given, key=lambda each: (each.lineno, each.col_offset))
+        return sorted(self.slice.statements - covered, key=lambda each: (each.lineno, each.col_offset))
 
     def _leaves_of_results(self) -> Iterator[ast.Attribute]:
         """Where a result gets a gradient of its own, `z = h.detach().requires_grad_()`, as in split learning."""
