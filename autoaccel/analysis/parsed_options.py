@@ -6,6 +6,7 @@ import ast
 
 from autoaccel.analysis.attributes import may_be_stored
 from autoaccel.analysis.script import Script
+from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.definitions import Definition
 
 _TYPES = frozenset({"int", "float", "str", "bool"})
@@ -32,6 +33,15 @@ def is_parsed_option(script: Script, expression: ast.expr) -> bool:
             return plain and bool(found) and all(map(is_parsed, found)) and not may_be_stored(script, name)
         case _:
             return False
+
+
+def default_of(script: Script, option: ast.expr) -> ast.Constant | None:
+    """The literal that an option has by default, `args.workers`, if one line alone declares it in the file."""
+    declared: list[ast.Call] = []
+    if isinstance(option, ast.Attribute) and is_parsed_option(script, option):
+        declared = [call for call in script.syntax_index.calls_named("add_argument") if _is_for(call, option.attr)]
+    default = given_as(declared[0], "default") if len(declared) == 1 else None
+    return default if isinstance(default, ast.Constant) else None
 
 
 def _is_for(call: ast.Call, name: str) -> bool:

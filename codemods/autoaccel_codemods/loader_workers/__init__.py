@@ -44,6 +44,7 @@ import ast
 from collections.abc import Iterator
 
 from autoaccel.analysis import Script
+from autoaccel.analysis.parsed_options import default_of
 from autoaccel.dataflow.abstract_values import Value
 from autoaccel.edits import AddArguments, Code, Finding, Skipped, Tier
 from autoaccel.pytorch import datasets, device_expressions
@@ -122,6 +123,10 @@ def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
     everywhere = (*uses, *handed_out(script, uses, made.call))
     if "pin_memory" not in given and _has_accelerator(script, everywhere):
         yield _pinned(script, made, sources, everywhere)
+    default = None if workers is None else default_of(script, workers)
+    if workers is not None and default is not None and default.value == 0:
+        option = script.source(workers)
+        yield RULE.skip(made.call, f"`{option}` is 0 unless the command line asks for workers")
     chosen = isinstance(workers, ast.Constant) and isinstance(workers.value, int) and workers.value > 0
     kept = kept_workers(script, made) if first or chosen else None
     if isinstance(kept, str):
