@@ -33,7 +33,7 @@ MODE_ATTRIBUTES = frozenset("requires_grad grad grad_fn is_leaf".split())
 ENDING_FUNCTIONS = frozenset(
     f"torch.{name}"
     for name in f"""{_COMPARISONS} {_INDICES} is_tensor numel save tensor zeros_like ones_like empty_like full_like
-    rand_like randn_like randint_like manual_seed from_numpy bernoulli zeros ones empty full rand randn randint arange
+    rand_like randn_like randint_like manual_seed from_numpy zeros ones empty full rand randn randint arange
     nn.Parameter distributed.barrier cuda.synchronize""".split()
 ) | {"torchvision.utils.save_image", "torchvision.utils.make_grid", "torchvision.utils.draw_bounding_boxes"}
 

@@ -6,6 +6,7 @@ Training:
     forwards             calls that run a model, and whether they record gradients
     forward_calls        the calls that may enter a function or the `forward` of a module, and what they pass
     evaluation_passes    code that only evaluates
+    evaluation_calls     calls that only evaluate, of functions that train under a flag
     evaluation_only      programs that only evaluate
     run_once_code        places that run a single time
     execution_order      when code runs: within the body of a loop, or after a call
@@ -29,6 +30,7 @@ Autograd:
     graph_states         places that a graph comes to, with the calls that lead there
     graph_operands       operands that may bring a graph along
     graph_requirement    whether code must record its graph
+    view_writes          whether views that were made without gradients are written to
     object_references    everywhere that an object may turn up
     kept_state           what called functions store for later
     kept_generators      generators that go on with what they have computed

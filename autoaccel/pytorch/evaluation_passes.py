@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.query import once_all
 from autoaccel.dataflow.syntax_index import breadth_first
@@ -28,6 +29,7 @@ from autoaccel.pytorch.gradients import (
 )
 from autoaccel.pytorch.graph_requirement import needs_graph
 from autoaccel.pytorch.hidden_gradients import hidden_gradient_uses, reason_of
+from autoaccel.pytorch.view_writes import RegionCode
 
 _NAMES = "eval|evaluate|evaluation|val|valid|validate|validation|test|tester|testing|predict|prediction|infer|inference"
 _NAMED = re.compile(rf"(^|_)({_NAMES})(_|$|\d)")
@@ -35,6 +37,7 @@ EVALUATES = (r"\.(?:eval|train)\(", rf"def\s+(?:\w*_)?(?i:{_NAMES})[_(\d]")
 """Regular expressions, of which a file with functions or runs of statements matches one that are evaluations by what
 they are called or call; those that are told by the training before them are in files with what trains, too."""
 OWN_GRADIENTS = "it needs gradients itself"
+HANDED = "it is handed what a model has computed, which it may change in place"
 OWN_MODE = "it switches gradients off itself, where it wants to"
 
 
@@ -108,7 +111,7 @@ def _steps(script: Script, function: ast.AST) -> bool:
     return False
 
 
-def _sets_mode_within(script: Script, outer: ast.AST) -> bool:
+def sets_mode_within(script: Script, outer: ast.AST) -> bool:
     """Whether code sets the grad mode where it wants to, and leaves it on elsewhere."""
     blocks: list[ast.With | ast.AsyncWith] = [*script.in_scope(outer, ast.With), *script.in_scope(outer, ast.AsyncWith)]
     return any(sets_grad_mode(script, item.context_expr) for block in blocks for item in block.items)
@@ -230,13 +233,24 @@ def _called_from_outside(script: Script, method: ast.FunctionDef | ast.AsyncFunc
 def _function_problem(
     script: Script, function: ast.FunctionDef | ast.AsyncFunctionDef, forwards: tuple[ast.Call, ...], evals: bool
 ) -> str | None:
-    if _sets_mode_within(script, function):
+    if sets_mode_within(script, function):
         return OWN_MODE
     callers = script.callers(function)
+    if any(hands_computed(*each) for each in callers) and RegionCode(script, [function]).writes_in_place:
+        return HANDED
     loops = any(script.in_scope(function, kind) for kind in (ast.For, ast.While))
     if not evals and not loops and not callers:
         return "nothing shows that it is never part of a training step"
     return needs_graph(script, [function], forwards)
+
+
+def hands_computed(script: Script, call: ast.Call) -> bool:
+    """Whether a call is handed what a model has computed: where that is changed in place without gradients, those that
+    are taken later are of what it was before."""
+    names = [each for given in given_values(call) for each in script.within(given, ast.Name)]
+    values = [each.value for name in names for each in script.definitions(name) if each.how == "assign"]
+    computed = [inner for value in values if value is not None for inner in script.within(value, ast.Call)]
+    return any(script.kind(inner.func) is Kind.MODULE and not in_grad_mode(script, inner) for inner in computed)
 
 
 def _runs(script: Script, scope: ast.AST) -> Iterator[EvaluationPass]:
@@ -363,7 +377,7 @@ def _run(script: Script, statements: list[ast.stmt]) -> Iterator[EvaluationPass]
     if elsewhere or called_in_grad_mode(script, script.function(first)):
         yield EvaluationPass(first, first=first, last=last)
         return
-    own = any(_sets_mode_within(script, each) for each in inner)
+    own = any(sets_mode_within(script, each) for each in inner)
     problem = OWN_MODE if own else needs_graph(script, inner, open_calls)
     if problem is None:
         problem, loop = _hidden_problem(script, [*inner], script.function(first), open_calls)

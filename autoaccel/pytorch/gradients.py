@@ -14,7 +14,7 @@ from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_name
-from autoaccel.library_models.graph_operations import DIFFERENTIATING, GRADIENT_HOOKS
+from autoaccel.library_models.graph_operations import DIFFERENTIATING, GRADIENT_HOOKS, MODE_ATTRIBUTES
 
 GRAD_OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
 _BACKWARD = ("torch.autograd.backward", "torch.distributed.autograd.backward")
@@ -88,10 +88,15 @@ def _called_optimizer(expression: ast.expr) -> bool:
             return False
 
 
-@once
 def asks_for_gradients(script: Script, outer: ast.AST) -> ast.AST | None:
     """The outermost node within `outer` (nested functions included) that trains or needs a graph; None when there is
     none."""
+    return script.syntax_index.shallowest(gradient_uses(script, outer))
+
+
+@once
+def gradient_uses(script: Script, outer: ast.AST) -> tuple[ast.AST, ...]:
+    """The nodes within `outer` (nested functions included) that train or need a graph."""
     asking: list[ast.AST] = [
         part for part in script.within(outer, ast.Attribute) if part.attr == "grad" and script.qualname(part) is None
     ]
@@ -104,7 +109,7 @@ def asks_for_gradients(script: Script, outer: ast.AST) -> ast.AST | None:
     for mention in script.syntax_index.mentions(*_ASKING_NAMES, *script.import_aliases(_ASKING_NAMES)):
         if script.inside(mention, outer) and is_asking_function(script, mention):
             asking.append(mention)
-    return script.syntax_index.shallowest(asking)
+    return tuple(asking)
 
 
 def asks(script: Script, call: ast.Call) -> bool:
@@ -117,7 +122,7 @@ def asks(script: Script, call: ast.Call) -> bool:
         case ast.Call(func=ast.Attribute(attr=name)) if name in _GRAD_METHODS:
             return not is_own_method(script, call.func)
         case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str() as name), *_]):
-            return name in ("backward", "grad") or name in _GRAD_METHODS
+            return name == "backward" or name in MODE_ATTRIBUTES or name in _GRAD_METHODS
         case ast.Call(func=ast.Name(id="setattr"), args=[_, ast.Constant(value="requires_grad"), value]):
             return not is_constant(value, False)
     if isinstance(call.func, ast.Name) and script.qualname(call.func) is None:
@@ -161,8 +166,14 @@ def _trains(script: Script, function: ast.AST, seen: set[ast.AST]) -> bool:
     return any(
         _trains(other, callee, seen)
         for call in script.within(function, ast.Call)
-        for other, callee in (*script.callees(call), *_nameless(script, call.func))
+        for other, callee in entered_by(script, call)
     )
+
+
+def entered_by(script: Script, call: ast.Call) -> Iterator[ScriptNode]:
+    """The functions, coroutines and lambda expressions that a call may enter."""
+    yield from script.callees(call)
+    yield from _nameless(script, call.func)
 
 
 def _nameless(script: Script, function: ast.expr) -> Iterator[ScriptNode]:

@@ -35,7 +35,16 @@ from autoaccel.pytorch import graph_results
 from autoaccel.pytorch.changing_calls import held_methods
 from autoaccel.pytorch.gradients import asks, is_asking_function, is_backward
 from autoaccel.pytorch.graph_holders import STORES, TENSORS, GraphHolders, Holder, HoldingName, is_of_module
-from autoaccel.pytorch.graph_states import UNFOLLOWED, CallStack, FlowState, GraphNeeded, calls_in, push_call
+from autoaccel.pytorch.graph_states import (
+    UNFOLLOWED,
+    WRITTEN,
+    CallStack,
+    FlowState,
+    GraphNeeded,
+    calls_in,
+    is_left_out,
+    push_call,
+)
 from autoaccel.pytorch.object_references import (
     all_callers,
     attribute_reads,
@@ -47,6 +56,7 @@ from autoaccel.pytorch.object_references import (
 )
 from autoaccel.pytorch.scalar_results import is_scalar
 from autoaccel.pytorch.special_methods import overloads, sets_by_method
+from autoaccel.pytorch.view_writes import RegionCode
 
 _REGISTERING = ("register_", "add_module", "__set")
 _MODELS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION})
@@ -58,9 +68,11 @@ class GraphFlow:
 
     A file keeps whether a tensor requires gradients, which may be a latent code that is read again and trained. Figures
     are not, such as the best loss: they end where `is_scalar` says so in the second flow, which alone looks at files.
-    """
 
-    def __init__(self, *, into_files: bool = False) -> None:
+    What a call of the region leaves out by its constant arguments does not read the variables of that very call."""
+
+    def __init__(self, region: RegionCode, *, into_files: bool = False) -> None:
+        self._region = region
         self._into_files = into_files
         self._is_written = False
         self._pending: list[FlowState] = []
@@ -74,7 +86,7 @@ class GraphFlow:
         states = list(states)
         self._run(states)
         if self._is_written:
-            GraphFlow(into_files=True)._run(states)
+            GraphFlow(self._region, into_files=True)._run(states)
 
     def _run(self, states: Iterable[FlowState]) -> None:
         for state in states:
@@ -87,7 +99,7 @@ class GraphFlow:
 
     def _add(self, script: Script, node: ast.AST, holder: bool, call_stack: CallStack) -> None:
         key = node, holder, calls_in(call_stack)
-        if key not in self._seen:
+        if key not in self._seen and not is_left_out(self._region.specialized, script, node, call_stack):
             self._seen.add(key)
             self._pending.append((script, node, holder, call_stack))
 
@@ -96,6 +108,8 @@ class GraphFlow:
         while True:
             parent = script.parent(child)
             after: bool | None = held
+            if self._region.is_written_later(script, child):
+                raise GraphNeeded(WRITTEN)
             match parent:
                 case ast.Attribute(ctx=ast.Load()):
                     called = script.call_of(parent)
@@ -110,6 +124,8 @@ class GraphFlow:
                     after = self._passed(script, parent, child, held, call_stack)
                 case ast.keyword() if isinstance(call := script.parent(parent), ast.Call):
                     parent, after = call, self._passed(script, call, parent, held, call_stack)
+                case ast.Subscript(ctx=ast.Store()) if child is parent.slice:
+                    raise GraphNeeded(UNFOLLOWED)  # it is the key under which something is kept
                 case ast.Subscript(ctx=ast.Load()) if child is parent.value:
                     after = held and isinstance(parent.slice, ast.Slice)
                 case ast.BinOp() | ast.Compare() | ast.Subscript() if overloads(script, parent, child):
@@ -202,6 +218,8 @@ class GraphFlow:
                 if self._into_files:
                     raise GraphNeeded("a file keeps whether its tensors require gradients")
                 self._is_written = True
+            if name.startswith("torch.") and name.endswith("_") and argument not in call.args[:1]:
+                raise GraphNeeded(UNFOLLOWED)  # it is written into another one
             return graph_results.of_library(script, call, name, held)
         if not functions and _is_layers_own(script, call):
             return False
@@ -356,6 +374,8 @@ class GraphFlow:
             inside = (script.function(use) or script.tree) is scope
             self._add(script, use, held, call_stack if inside else ())
         for addition in script.additions(definition):
+            if self._region.is_written_later(script, addition):
+                raise GraphNeeded(WRITTEN)
             if definition not in script.definitions(addition):
                 self._bind(script, addition, held, call_stack)
         if definition.how == "global":

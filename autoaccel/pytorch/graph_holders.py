@@ -16,13 +16,14 @@ from autoaccel.dataflow.definitions import Definition, ElementPath
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.graph_operations import COPYING_METHODS
 from autoaccel.library_models.in_place_operations import gives_new_memory
+from autoaccel.library_models.tensor_views import VIEW_METHODS
 from autoaccel.pytorch.container_insertions import insertions
 from autoaccel.pytorch.graph_states import UNFOLLOWED, CallStack, GraphNeeded, calls_in, push_call
 from autoaccel.pytorch.object_references import connected_files, possible_classes
 
 TENSORS = frozenset({Kind.TENSOR, Kind.PARAMETER, Kind.BATCH})
 _COMPUTING = frozenset({"torch", "numpy"})
-"""Libraries whose functions keep none of the objects that they are given, and return none."""
+"""Libraries whose functions keep none of the objects that they are given, and return none but for views."""
 _LOOKING_UP = frozenset(f"builtins.{name}" for name in "getattr vars globals super locals map eval".split())
 STORES = frozenset({"__dict__", "_buffers", "_parameters", "_modules", "__slots__"})
 """Attributes that hold others, which are read by other names."""
@@ -214,6 +215,8 @@ class GraphHolders:
             if isinstance(made, ast.Lambda):
                 yield from self.of(other, made.body, call_stack, element=element)
         name = None if script.is_project_name(call.func) else called_name(script, call.func)
+        if name is not None and name.startswith("torch.") and name.rpartition(".")[2] in VIEW_METHODS:
+            yield from self._of_all(script, call.args[:1], call_stack, element=element)
         if callees or lambdas or (name is not None and name.partition(".")[0] in _COMPUTING):
             return
         if name in _LOOKING_UP:

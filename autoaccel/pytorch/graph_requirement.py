@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from autoaccel.analysis.call_values import returned
 from autoaccel.analysis.callables import called_name, functions_of
 from autoaccel.analysis.classes import instance_kind, methods
+from autoaccel.analysis.constant_arguments import SpecializedCall
 from autoaccel.analysis.script import RUNTIME, Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
@@ -22,18 +24,16 @@ from autoaccel.library_models.graph_operations import (
 )
 from autoaccel.library_models.python_names import PLAIN_DECORATORS
 from autoaccel.library_models.tensor_operations import STORING
-from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
+from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES
 from autoaccel.pytorch.forwards import is_module_method
 from autoaccel.pytorch.graph_flow import GraphFlow
-from autoaccel.pytorch.graph_operands import MAY_HOLD, may_have_graph
+from autoaccel.pytorch.graph_operands import may_have_graph
 from autoaccel.pytorch.graph_states import CallStack, FlowState, GraphNeeded, push_call
 from autoaccel.pytorch.implicit_calls import implicit_callees
 from autoaccel.pytorch.kept_generators import goes_on_with_graph
 from autoaccel.pytorch.kept_state import reads_of_computed_weights, stored_values
 from autoaccel.pytorch.object_references import connected_files, property_name
-
-Seen = dict[ast.AST, bool]
-"""The functions that were entered, and whether they compute anything that carries a graph."""
+from autoaccel.pytorch.view_writes import RegionCode, writes_into_kept
 
 _HOOKS = FORWARD_HOOKS | frozenset(
     "_forward_hooks _forward_pre_hooks _global_forward_hooks _global_forward_pre_hooks".split()
@@ -58,17 +58,37 @@ _PLAIN_DECORATORS = PLAIN_DECORATORS | {"override"}
 _COMPILING = frozenset(f"{module}.compile" for module in RUNTIME)
 
 
-def needs_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[ast.Call]) -> str | None:
+@dataclass(slots=True)
+class _Entered:
+    """The functions that were entered, and whether they compute anything that carries a graph; and what calls leave out
+    of them."""
+
+    functions: dict[ast.AST, bool] = field(default_factory=dict)
+    specialized: tuple[SpecializedCall, ...] = ()
+
+    def leaves_out(self, script: Script, node: ast.AST) -> bool:
+        return any(each.leaves_out(script, node) for each in self.specialized)
+
+
+def needs_graph(
+    script: Script,
+    region: Iterable[ast.AST],
+    forwards: Iterable[ast.Call],
+    specialized: tuple[SpecializedCall, ...] = (),
+) -> str | None:
     """Why a function, or statements, must record a graph, as a backward pass may need what is computed there: by these
-    forward passes, by other operations, or in the functions that they call. None if nobody needs it."""
+    forward passes, by other operations, or in the functions that they call. None if nobody needs it.
+
+    `specialized`: the calls there that leave something out of the functions that they enter, and those from these."""
     forwards, region = list(forwards), list(region)
     try:
         states: list[FlowState] = [(script, each, False, ()) for each in forwards]
-        seen: Seen = {}
+        seen = _Entered(specialized=specialized)
         for part in region:
             states.extend((script, each, False, ()) for each in _operations(script, part, part))
             states.extend(_kept(script, part, (), seen))
-        flow = GraphFlow()
+        code = RegionCode(script, region, specialized)
+        flow = GraphFlow(code)
         home = None if isinstance(region[0], ast.FunctionDef) else script.function(region[0])
         for other in connected_files(script):
             states.extend(_hooked(other, flow))
@@ -76,61 +96,13 @@ def needs_graph(script: Script, region: Iterable[ast.AST], forwards: Iterable[as
                 raise GraphNeeded("a generator goes on elsewhere with what it has computed")
             for call in forwards[:1]:
                 states.extend(_kept_by_models(other, (script, call), seen))
-            if _writes_into_kept(other) and any(_makes_view(script, part) for part in region):
+            if writes_into_kept(other) and code.makes_view:
                 raise Incomplete("a view that is made in it may be written to where gradients are on")
         states.extend((other, read, False, ()) for other, read in reads_of_computed_weights(script))
         flow.run(states)
     except (GraphNeeded, Incomplete) as reason:
         return f"{_NEEDED}: {reason}" if str(reason) else _NEEDED
     return None
-
-
-def _makes_view(script: Script, part: ast.AST) -> bool:
-    """Whether code makes a view of a tensor, which remembers that gradients were off."""
-    return any(isinstance(each.ctx, ast.Load) for each in script.within(part, ast.Subscript)) or any(
-        isinstance(each.func, ast.Attribute) and each.func.attr in VIEW_METHODS
-        for each in script.within(part, ast.Call)
-    )
-
-
-def _writes_into_kept(script: Script) -> bool:
-    """Whether a file writes what carries a graph into a tensor that an attribute or a module's name keeps: torch allows
-    it in no view that was made without gradients."""
-    writes: list[tuple[ast.expr, ast.expr]] = [(each.target, each.value) for each in script.find(ast.AugAssign)]
-    writes += [
-        (target, each.value)
-        for each in script.find(ast.Assign)
-        for target in each.targets
-        if isinstance(target, ast.Subscript)
-    ]
-    writes += [
-        (call.func.value, argument)
-        for call in script.find(ast.Call)
-        if isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_") and not call.func.attr.endswith("__")
-        for argument in call.args
-    ]
-    return any(_is_kept(script, target) and _carries(script, value) for target, value in writes)
-
-
-def _is_kept(script: Script, target: ast.expr) -> bool:
-    """Whether a tensor may be one that other code has kept: a name that it is summed up in, is not."""
-    owner = target
-    while isinstance(owner, ast.Subscript):
-        owner = owner.value
-    if script.kind(owner) not in (*MAY_HOLD, Kind.TENSOR, Kind.BATCH):
-        return False
-    definitions = script.definitions(owner) if isinstance(owner, ast.Name) else ()
-    return isinstance(owner, ast.Attribute) or any(
-        each.how == "global" or (owner is not target and each.scope.parent is None) for each in definitions
-    )
-
-
-def _carries(script: Script, value: ast.expr) -> bool:
-    """Whether a value is computed of parameters, or by a model."""
-    operands: list[ast.expr] = [*script.within(value, ast.Name), *script.within(value, ast.Attribute)]
-    return any(may_have_graph(script, each, None) for each in operands) or any(
-        script.kind(call.func) is Kind.MODULE for call in script.within(value, ast.Call)
-    )
 
 
 def _hooked(script: Script, flow: GraphFlow) -> Iterator[FlowState]:
@@ -149,10 +121,10 @@ def _hooked(script: Script, flow: GraphFlow) -> Iterator[FlowState]:
         for file, function in functions:
             flow.enter_all(script, call, file, function, ())
             frame = script, call, function
-            yield from _all_computed(file, function, (frame,), {})
+            yield from _all_computed(file, function, (frame,), _Entered())
 
 
-def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[FlowState]:
+def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: _Entered) -> Iterator[FlowState]:
     """What the models of a file compute in a forward pass, which may run them as parts of others, and may keep."""
     for call in script.syntax_index.calls_named("setattr", "__setattr__"):
         if _may_replace_forward(script, call):
@@ -199,8 +171,8 @@ def _may_replace_forward(script: Script, call: ast.Call) -> bool:
     )
 
 
-def _run_by(script: Script, function: ast.AST, forward: tuple[Script, ast.Call], seen: Seen) -> Iterator[FlowState]:
-    if function not in seen:
+def _run_by(script: Script, function: ast.AST, forward: tuple[Script, ast.Call], seen: _Entered) -> Iterator[FlowState]:
+    if function not in seen.functions:
         frames = ((*forward, function),)
         yield from _all_computed(script, function, frames, seen)
         if not script.callers(function):  # a part of a sequence: what it is given has the graph of the parts before it
@@ -214,14 +186,14 @@ def _reads_of_inputs(script: Script, function: ast.AST) -> Iterator[ast.Name]:
                 yield name
 
 
-def _kept(script: Script, outer: ast.AST, call_stack: CallStack, seen: Seen) -> Iterator[FlowState]:
+def _kept(script: Script, outer: ast.AST, call_stack: CallStack, seen: _Entered) -> Iterator[FlowState]:
     """What the functions that are called within `outer` compute, which they may keep or return."""
     for call in script.within(outer, ast.Call):
-        for other, function in script.callees(call):
+        for other, function in () if seen.leaves_out(script, call) else script.callees(call):
             if _collates(script, call):
                 continue
-            if function in seen:
-                if seen[function]:  # it returns to here, too
+            if function in seen.functions:
+                if seen.functions[function]:  # it returns to here, too
                     yield script, call, False, call_stack
                 continue
             inner = push_call(call_stack, (script, call, function))
@@ -231,22 +203,23 @@ def _kept(script: Script, outer: ast.AST, call_stack: CallStack, seen: Seen) -> 
             yield from _all_computed(other, function, inner, seen)
     for part in script.within(outer, ast.Subscript):
         for file, method in implicit_callees(script, part):
-            if method not in seen:
+            if method not in seen.functions:
                 yield from _all_computed(file, method, (), seen)
     for read in script.within(outer, ast.Attribute):
         for file, getter, keeps in _getters(script, read):
-            if getter not in seen:
+            if getter not in seen.functions:
                 computed = list(_all_computed(file, getter, (), seen))
                 if keeps and (computed or _may_give_tensor(file, getter)):
                     raise Incomplete(f"`{script.source(read)}` may keep what it computes first")
                 yield from computed
 
 
-def _all_computed(script: Script, function: ast.AST, call_stack: CallStack, seen: Seen) -> Iterator[FlowState]:
+def _all_computed(script: Script, function: ast.AST, call_stack: CallStack, seen: _Entered) -> Iterator[FlowState]:
     """What records a graph in a function and in those that it calls."""
-    seen[function] = True  # for those that call themselves
-    states = [*_computed(script, function, call_stack), *_kept(script, function, call_stack, seen)]
-    seen[function] = bool(states)
+    seen.functions[function] = True  # for those that call themselves
+    computed = (each for each in _computed(script, function, call_stack) if not seen.leaves_out(script, each[1]))
+    states = [*computed, *_kept(script, function, call_stack, seen)]
+    seen.functions[function] = bool(states)
     yield from states
 
 

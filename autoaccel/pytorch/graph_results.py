@@ -23,7 +23,7 @@ from autoaccel.library_models.graph_operations import (
     is_without_graph,
     keeps_nothing,
 )
-from autoaccel.pytorch.gradients import asks, is_backward
+from autoaccel.pytorch.gradients import asks, is_asking_function, is_backward
 from autoaccel.pytorch.graph_states import UNFOLLOWED, GraphNeeded
 
 
@@ -31,7 +31,7 @@ def of_attribute(script: Script, node: ast.Attribute, held: bool) -> bool | None
     """An attribute of it."""
     if held or _is_own(script, node.value, node.attr):
         return False
-    if node.attr in MODE_ATTRIBUTES:
+    if node.attr in MODE_ATTRIBUTES or is_asking_function(script, node):
         raise GraphNeeded
     return None if node.attr in ENDING_ATTRIBUTES else False
 

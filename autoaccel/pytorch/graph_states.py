@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
+from autoaccel.analysis.constant_arguments import SpecializedCall
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.completeness import Incomplete
 
 UNFOLLOWED = "what becomes of it cannot be followed"
+WRITTEN = "what is made in it may be written to where gradients are on"
 
 # The call by which control came into a function: what the function returns goes back there.
 _Frame = tuple["Script", ast.Call, ast.AST]
@@ -32,3 +35,8 @@ def push_call(call_stack: CallStack, frame: _Frame) -> CallStack:
 def calls_in(call_stack: CallStack) -> tuple[ast.Call, ...]:
     """What tells the ways to a place apart."""
     return tuple(call for _, call, _ in call_stack)
+
+
+def is_left_out(entered: Iterable[SpecializedCall], script: Script, node: ast.AST, call_stack: CallStack) -> bool:
+    """Whether one of these calls leaves a node out, and control came to it by that call."""
+    return any(each.leads == calls_in(call_stack) and each.leaves_out(script, node) for each in entered)

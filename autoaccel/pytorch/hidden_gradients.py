@@ -16,6 +16,7 @@ from typing import NamedTuple
 from autoaccel.analysis.attribute_values import attribute_of
 from autoaccel.analysis.callables import called_name, functions_of
 from autoaccel.analysis.classes import instance_kind, methods
+from autoaccel.analysis.constant_arguments import SpecializedCall
 from autoaccel.analysis.imported_names import imported
 from autoaccel.analysis.name_lookups import named_member
 from autoaccel.analysis.script import Script
@@ -79,14 +80,17 @@ _BY_ITERATION = _BY_CALL | _ITERATED | {_GENERATOR}
 _BY_WITH = _BY_CALL | _MANAGING | {_GENERATOR}
 
 
-def hidden_gradient_uses(script: Script, region: Iterable[ast.AST], scope: ast.AST | None) -> list[Opening]:
+def hidden_gradient_uses(
+    script: Script, region: Iterable[ast.AST], scope: ast.AST | None, specialized: tuple[SpecializedCall, ...] = ()
+) -> list[Opening]:
     """Where an evaluation (a function, or statements of `scope`) may enter code that needs gradients, out of sight.
+    `specialized`: calls in it that leave something out of the functions that they enter.
 
     Raises `Incomplete` where not all code can be looked at."""
     region = [*region]
     leading = _leading(script, scope if scope is not None else region[0])
     kinds = {kind for kind, code in _hidden(script) if code not in leading}
-    found = list(_openings(script, region, frozenset(kinds)))
+    found = list(_openings(script, region, frozenset(kinds), specialized))
     if _ANYWHERE in kinds:
         first = next((each for part in region for each in script.within(part, ast.Call)), None)
         if first is not None:
@@ -94,11 +98,13 @@ def hidden_gradient_uses(script: Script, region: Iterable[ast.AST], scope: ast.A
     return found
 
 
-def needs_gradients(script: Script, region: Iterable[ast.AST], scope: ast.AST | None) -> str | None:
+def needs_gradients(
+    script: Script, region: Iterable[ast.AST], scope: ast.AST | None, specialized: tuple[SpecializedCall, ...] = ()
+) -> str | None:
     """Why an evaluation may not go without gradients, for the sake of code that it enters out of sight, or since not
     all code can be looked at; None where surely nothing needs them."""
     try:
-        found = hidden_gradient_uses(script, region, scope)
+        found = hidden_gradient_uses(script, region, scope, specialized)
     except Incomplete as reason:
         return str(reason)
     return reason_of(found[0]) if found else None
@@ -213,14 +219,24 @@ def _leading(script: Script, start: ast.AST) -> set[ast.AST]:
 # -- how it is entered
 
 
-def _openings(script: Script, region: list[ast.AST], kinds: frozenset[str]) -> Iterator[Opening]:
+def _openings(
+    script: Script, region: list[ast.AST], kinds: frozenset[str], specialized: tuple[SpecializedCall, ...]
+) -> Iterator[Opening]:
     """The ways which code opens that an evaluation enters, for code of these kinds."""
-    for file, part in code_run_by(script, region, models=bool(kinds)):
+    known = {(each.call.func, frozenset({last_name(each.call.func)})) for each in specialized}
+    for file, part in code_run_by(script, region, models=bool(kinds), specialized=specialized):
         for found in _of_part(file, part, kinds):
-            yield found if part in region else found._replace(loop=None)
+            if (found.node, found.kinds) not in known and not _is_left_out(specialized, file, found.node):
+                yield found if part in region else found._replace(loop=None)
 
 
-def code_run_by(script: Script, region: list[ast.AST], *, models: bool = True) -> Iterator[ScriptNode]:
+def _is_left_out(specialized: tuple[SpecializedCall, ...], script: Script, node: ast.AST) -> bool:
+    return any(each.leaves_out(script, node) for each in specialized)
+
+
+def code_run_by(
+    script: Script, region: list[ast.AST], *, models: bool = True, specialized: tuple[SpecializedCall, ...] = ()
+) -> Iterator[ScriptNode]:
     """A region, the functions that it surely may enter, and the forward passes of all models, which it may run."""
     pending: list[ScriptNode] = [(script, part) for part in region]
     if models:
@@ -229,21 +245,21 @@ def code_run_by(script: Script, region: list[ast.AST], *, models: bool = True) -
     while pending:
         file, part = pending.pop()
         yield file, part
-        for other, function in _callees(file, part):
-            if function not in seen:
+        for node, (other, function) in _callees(file, part):
+            if function not in seen and not _is_left_out(specialized, file, node):
                 seen.add(function)
                 pending.append((other, function))
 
 
-def _callees(script: Script, part: ast.AST) -> Iterator[ScriptNode]:
-    """The functions that code surely may enter."""
+def _callees(script: Script, part: ast.AST) -> Iterator[tuple[ast.expr, ScriptNode]]:
+    """The functions that code surely may enter, each with what enters it."""
     for call in script.within(part, ast.Call):
-        yield from script.callees(call)
+        yield from ((call, each) for each in script.callees(call))
     for block in script.within(part, ast.With):
-        for item in block.items:
-            yield from _methods(script.values(item.context_expr), _MANAGING)
+        for manager in (item.context_expr for item in block.items):
+            yield from ((manager, each) for each in _methods(script.values(manager), _MANAGING))
     for iterated, _ in _iterated(script, part):
-        yield from _methods(iterated_values(script.values(iterated)), _ITERATED)
+        yield from ((iterated, each) for each in _methods(iterated_values(script.values(iterated)), _ITERATED))
 
 
 def _methods(values: Iterable[Value], names: frozenset[str]) -> Iterator[ScriptNode]:

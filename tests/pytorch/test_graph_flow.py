@@ -13,6 +13,7 @@ from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.pytorch.graph_flow import GraphFlow
 from autoaccel.pytorch.graph_states import CallStack, GraphNeeded, push_call
+from autoaccel.pytorch.view_writes import RegionCode
 
 HEAD = """\
 import collections
@@ -30,7 +31,7 @@ def may_reach_backward(script: Script) -> bool:
     """Whether what `call()` gives may reach a backward pass, or cannot be followed."""
     [call] = [each for each in script.find(ast.Call) if script.source(each) == "call()"]
     try:
-        GraphFlow().run([(script, call, False, ())])
+        GraphFlow(RegionCode(script, [call])).run([(script, call, False, ())])
     except (GraphNeeded, Incomplete):
         return True
     return False

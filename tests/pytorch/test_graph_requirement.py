@@ -15,6 +15,7 @@ from autoaccel.pytorch.evaluation_passes import evaluations as evaluation_passes
 from autoaccel.pytorch.graph_flow import GraphFlow
 from autoaccel.pytorch.graph_requirement import needs_graph
 from autoaccel.pytorch.graph_states import GraphNeeded
+from autoaccel.pytorch.view_writes import RegionCode
 
 HEAD = """\
 import torch
@@ -207,7 +208,7 @@ def test_reaches_backward(text: str, expected: bool) -> None:
     script = load("import torch\n" + text)
     [call] = [each for each in script.find(ast.Call) if script.source(each) == "call()"]
     try:
-        GraphFlow().run([(script, call, False, ())])
+        GraphFlow(RegionCode(script, [call])).run([(script, call, False, ())])
     except (GraphNeeded, Incomplete):
         assert expected
     else:

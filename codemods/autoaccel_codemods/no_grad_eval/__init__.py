@@ -5,6 +5,8 @@ Under `torch.no_grad()` memory is freed as soon as it is used, and no graph is b
 
 A function that only evaluates gets the decorator; where training and evaluation share a function, the loop or the
 statements that evaluate are wrapped, and so are they where a project looks at the code or the frames of its functions.
+Of a function that trains under a flag (`run_epoch(loader, optimizer=None)`), those calls are wrapped whose constants
+say that they do not.
 
 A tensor that is printed whole no longer shows a `grad_fn`.
 
@@ -71,6 +73,7 @@ from autoaccel.edits import (
     Tier,
     WrapStatements,
 )
+from autoaccel.pytorch.evaluation_calls import evaluation_calls
 from autoaccel.pytorch.evaluation_passes import (
     EVALUATES,
     OWN_GRADIENTS,
@@ -95,9 +98,12 @@ RULE = Rule(
     code="AA501",
     name="no-grad-eval",
     tier=Tier.EXACT,
-    needles=(b"eval", b"valid", b"test", b"predict", b"infer", b".backward(", b"torch.load"),
+    needles=(b"eval", b"valid", b"test", b"predict", b"infer", b".backward(", b"torch.load", b"_epoch("),
     # What trains, or loads what was trained; else nothing shows that it does not train somewhere else.
-    pattern=(*EVALUATES, "torch.load", GOES_BACKWARD, r"train(?:_\w*)?\(", r"fit\w*\(", r"learn\(", r"Trainer\w*\("),
+    pattern=(
+        *(*EVALUATES, "torch.load", GOES_BACKWARD),
+        *(r"train(?:_\w*)?\(", r"fit\w*\(", r"learn\(", r"Trainer\w*\(", r"(?:_epoch|\brun)\("),
+    ),
     references=("https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",),
     addresses=("evaluation",),
     order=50,
@@ -113,7 +119,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         grad_mode_seen         whether somebody would see that gradients are off, or that a function is decorated
         rounding               how exact it is to run the models without gradients: the tier of the finding
     """
-    passes = (*evaluations(script), *display_only_forwards(script))
+    passes = (*evaluations(script), *evaluation_calls(script), *display_only_forwards(script))
     for function in evaluations_with_backward(script):
         if not any(script.inside(found.node, function) for found in passes):
             yield RULE.skip(function, OWN_GRADIENTS)
