@@ -26,6 +26,18 @@ ENDING_METHODS = frozenset(
 COPYING_METHODS = frozenset("clone copy repeat new_zeros new_ones new_empty new_full new_tensor".split())
 """Methods whose result shares nothing with what they are called on."""
 
+UNCHANGING_METHODS = frozenset(
+    """to type type_as float double half bfloat16 cpu cuda contiguous pin_memory coalesce resolve_conj resolve_neg
+    align_to align_as refine_names""".split()
+)
+"""Methods that give the tensor itself, with its graph, where there is nothing to be done."""
+UNCHANGING_FUNCTIONS = frozenset(
+    f"torch.{name}"
+    for name in """as_tensor asarray atleast_1d atleast_2d atleast_3d broadcast_tensors broadcast_to dropout
+    nn.functional.dropout nn.functional.dropout1d nn.functional.dropout2d nn.functional.dropout3d
+    nn.functional.alpha_dropout nn.functional.feature_alpha_dropout resolve_conj resolve_neg""".split()
+)
+
 ENDING_ATTRIBUTES = frozenset("data shape dtype device ndim layout is_cuda is_sparse names itemsize nbytes".split())
 MODE_ATTRIBUTES = frozenset("requires_grad grad grad_fn is_leaf".split())
 """Attributes of tensors that tell whether there is a graph."""

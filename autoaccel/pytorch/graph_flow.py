@@ -255,7 +255,7 @@ class GraphFlow:
                 raise GraphNeeded(UNFOLLOWED)  # an attribute, or an element, from then on
             return False
         if (kinds and kinds <= {Kind.STRING, Kind.SCHEDULER, Kind.ARRAY}) or name in SHOWING_METHODS | ENDING_METHODS:
-            return None
+            return False if name == "scatter" and _is_of_tensor(script, function) else None
         if name.startswith("assert"):
             return None
         if name in ("send", "asend", "throw", "athrow"):  # a generator goes on with it
@@ -431,6 +431,15 @@ class GraphFlow:
             return False
         self._add(*call_stack[-1][:2], held, call_stack[:-1])
         return True
+
+
+def _is_of_tensor(script: Script, scatter: ast.Attribute) -> bool:
+    """Whether `scatter` may be a tensor's, `t.scatter(1, index, source)`, and no plot."""
+    call = script.call_of(scatter)
+    if script.values(scatter.value).kinds & TENSORS or call is None:
+        return True
+    named = {each.arg for each in call.keywords} & {"dim", "index", "src"}
+    return bool(named) or (bool(call.args) and isinstance(call.args[0], ast.Constant | ast.UnaryOp))
 
 
 def _bindings_before(script: Script, target: ast.Name) -> Iterable[Definition]:

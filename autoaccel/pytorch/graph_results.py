@@ -19,21 +19,39 @@ from autoaccel.library_models.graph_operations import (
     ENDING_METHODS,
     MODE_ATTRIBUTES,
     STARTS_CODE,
+    UNCHANGING_FUNCTIONS,
+    UNCHANGING_METHODS,
     WRITING_FUNCTIONS,
     is_without_graph,
     keeps_nothing,
 )
 from autoaccel.pytorch.gradients import asks, is_asking_function, is_backward
 from autoaccel.pytorch.graph_states import UNFOLLOWED, GraphNeeded
+from autoaccel.pytorch.object_references import connected_files
+
+_PACKING = ("pack_padded_sequence", "pack_sequence", "PackedSequence")
+_MAKING_RECORDS = ("namedtuple", "make_dataclass", "SimpleNamespace")
 
 
 def of_attribute(script: Script, node: ast.Attribute, held: bool) -> bool | None:
     """An attribute of it."""
     if held or _is_own(script, node.value, node.attr):
         return False
+    if node.attr == "data" and _may_hold(script, node.value):
+        return False
     if node.attr in MODE_ATTRIBUTES or is_asking_function(script, node):
         raise GraphNeeded
     return None if node.attr in ENDING_ATTRIBUTES else False
+
+
+def _may_hold(script: Script, owner: ast.expr) -> bool:
+    """Whether a value may be none of torch's tensors, but hold one as `data`: a named tuple, a packed sequence."""
+    files = connected_files(script)
+    if any(each.syntax_index.calls_named(*_PACKING) for each in files):
+        return True  # which are taken for tensors elsewhere
+    tensor = script.values(owner).kinds <= {Kind.TENSOR, Kind.PARAMETER, Kind.BATCH}
+    made = ((each, call) for each in files for call in each.syntax_index.calls_named(*_MAKING_RECORDS))
+    return not tensor and any("data" in file.source(call) for file, call in made)
 
 
 def of_method(script: Script, call: ast.Call, name: str, held: bool) -> bool | None:
@@ -49,7 +67,8 @@ def of_method(script: Script, call: ast.Call, name: str, held: bool) -> bool | N
         return None
     if name in ("sample", "sample_n") and _is_distribution(script, call.func.value):
         return None
-    return None if _is_recorded_nowhere(script, call) else False
+    unchanged = name in UNCHANGING_METHODS or name.endswith("_")
+    return None if not unchanged and _is_recorded_nowhere(script, call) else False
 
 
 def of_operator(script: Script, operation: ast.BinOp, held: bool) -> bool | None:
@@ -70,7 +89,8 @@ def of_library(script: Script, call: ast.Call, name: str, held: bool) -> bool | 
         return None
     if name == "copy.deepcopy" and _is_tried(script, call):
         raise GraphNeeded  # it fails where there is a graph
-    if not held and _is_recorded_nowhere(script, call):
+    unchanged = name in UNCHANGING_FUNCTIONS or name.endswith("_")
+    if not held and not unchanged and _is_recorded_nowhere(script, call):
         return None
     return name.startswith(("collections.", "itertools.", "copy.", "torch.utils.data."))
 
