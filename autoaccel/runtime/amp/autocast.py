@@ -8,6 +8,7 @@ import sys
 from typing import Any, Final
 
 import torch
+from torch.backends import mha
 
 from .. import devices
 from ..environment import Decision, note, setting, warn_once
@@ -101,8 +102,19 @@ class _Low(torch.autocast):
     def __init__(self, kind: str, dtype: torch.dtype, controller: AutocastController | None) -> None:
         super().__init__(kind, dtype=dtype)  # the type alone: with an index torch skips its own checks
         self._controller = controller
+        self._fused_attention = False
+
+    def __enter__(self) -> Any:
+        # Without gradients `nn.TransformerEncoder` takes a fused path, which fails on what is in two precisions. Torch
+        # asks only whether there is a region for CUDA.
+        self._fused_attention = self.device != "cuda" and mha.get_fastpath_enabled()
+        if self._fused_attention:
+            mha.set_fastpath_enabled(False)
+        return super().__enter__()  # type: ignore[no-untyped-call]
 
     def __exit__(self, kind: Any, failure: BaseException | None, trace: Any) -> Any:
+        if self._fused_attention:
+            mha.set_fastpath_enabled(True)
         if failure is not None:
             explain(failure, self.fast_dtype, self._controller)
         return super().__exit__(kind, failure, trace)

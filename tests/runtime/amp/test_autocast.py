@@ -90,6 +90,18 @@ def test_regions_nest_and_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not torch.is_autocast_enabled("cpu")
 
 
+def test_padded_sequences_are_evaluated_in_a_region_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "bfloat16")
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 1).eval()
+    padded = torch.tensor([[False, False, True], [False, True, True]])
+    before = torch.backends.mha.get_fastpath_enabled()
+    with torch.no_grad(), accel.autocast("cpu"):
+        result = encoder(torch.ones(2, 3, 16), src_key_padding_mask=padded)
+    assert result.isfinite().all()
+    assert torch.backends.mha.get_fastpath_enabled() is before
+
+
 def test_an_unknown_dtype_is_ignored_with_one_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUTOACCEL_AMP_DTYPE", "int3")
     monkeypatch.setattr(precision, "_cpu_computes_bfloat16", lambda: False)
