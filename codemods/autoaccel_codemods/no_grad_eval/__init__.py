@@ -36,6 +36,8 @@ Left alone:
 - evaluations that share autocast's cache of weights with training (before torch 2.11 a cast that was made without
   gradients is used again with them);
 - a single forward pass whose result is detached at once: its graph is gone with the line;
+- encoders of `nn.TransformerEncoder` with padded positions, which their fused path leaves at zero, unless a single
+  position is read of what they give, or the loss has an `ignore_index`;
 - modules that only try themselves out, tools over graphs (`torch.fx`), models that are handed to a timer.
 
 Before:
@@ -92,7 +94,7 @@ from autoaccel_codemods.no_grad_eval.grad_mode_seen import (
     is_introspected,
     shares_weight_cache,
 )
-from autoaccel_codemods.no_grad_eval.rounding import tier_without_gradients
+from autoaccel_codemods.no_grad_eval.rounding import tier_without_gradients, zeroes_padding
 
 RULE = Rule(
     code="AA501",
@@ -135,6 +137,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             problem = "torch is imported only below it"
         problem = problem or _leak(script, found) or _mode_seen(script, found) or _shadowed(script, found, spelling)
         problem = problem or _detached(script, found)
+        if problem is None and zeroes_padding(script, found.forwards):
+            problem = "without gradients `nn.TransformerEncoder` leaves zeros at padded positions, which may be read"
         if problem is not None:
             yield RULE.skip(found.node, problem)
             continue

@@ -28,6 +28,8 @@ _FUSED = frozenset(f"torch.nn.{name}" for name in ("TransformerEncoder", "Transf
 _FUSED_BATCH_FIRST = frozenset(
     f"torch.nn.{name}" for name in ("MultiheadAttention", "TransformerDecoder", "TransformerDecoderLayer")
 )
+_ZEROING = frozenset({"torch.nn.TransformerEncoder", "torch.nn.Transformer"})
+_PADDING = ("src_key_padding_mask", "memory_key_padding_mask")
 _MOST_POSITIONAL = 6  # more arguments than these may say `batch_first` without its name, to a decoder layer at least
 # oneDNN's LSTM for inference; decompositions whose vectors only the gradient needs.
 _ROUNDED = frozenset(
@@ -62,6 +64,36 @@ def tier_without_gradients(script: Script, forwards: Iterable[ast.Call]) -> Tier
     tiers += [_tier_of_product(each, product, [product.left, product.right]) for each, product in products]
     tiers += [Tier.NUMERICS for each in files if _is_compiled_in(each)]
     return max([*tiers, *(_tier_of_model(each) for each in models)], default=Tier.EXACT)
+
+
+def zeroes_padding(script: Script, forwards: Iterable[ast.Call]) -> bool:
+    """Whether models are run here whose encoder leaves zeros at padded positions where no gradients are recorded, and
+    these may be read: neither is a single position taken of what it gives, nor does the loss ignore some."""
+    files, _ = _reached(script, forwards)
+    made = (_canonical(each.qualname(call.func) or "") for each in files for call in each.find(ast.Call))
+    if not any(name in _ZEROING for name in made):
+        return False
+    if any(keyword.arg == "ignore_index" for each in files for keyword in each.find(ast.keyword)):
+        return False
+    padded = [(each, keyword) for each in files for keyword in each.find(ast.keyword) if keyword.arg in _PADDING]
+    return any(not _takes_one_position(file, file.parent(keyword)) for file, keyword in padded)
+
+
+def _takes_one_position(script: Script, call: ast.AST | None) -> bool:
+    """Whether of what a call gives only single positions are read: `self.encoder(x, …)[:, 0]`."""
+    around = script.parent(call) if call is not None else None
+    reads: list[ast.AST] = [call] if call is not None else []
+    if isinstance(around, ast.Assign) and len(around.targets) == 1 and isinstance(around.targets[0], ast.Name):
+        reads = [use for each in script.definitions(around.targets[0]) for use in script.uses(each)]
+    return bool(reads) and all(_is_indexed(script, each) for each in reads)
+
+
+def _is_indexed(script: Script, read: ast.AST) -> bool:
+    taken = script.parent(read)
+    if not isinstance(taken, ast.Subscript) or taken.value is not read:
+        return False
+    parts = taken.slice.elts if isinstance(taken.slice, ast.Tuple) else [taken.slice]
+    return any(isinstance(each, ast.Constant) and type(each.value) is int for each in parts)
 
 
 def _is_compiled_in(script: Script) -> bool:
