@@ -33,7 +33,8 @@ class LoaderLoop:
     receives the batch. `prefetched` says that the loader already is in the runtime's `prefetch` or `in_memory`.
     `known` is False when only use speaks for a loader. `zip(a, b)` gives two. `through` are the bindings of such names:
     what becomes of the loader happens to whatever else reads them. `before` is the statement that binds the loader's
-    own name to a wrapper of it, under a condition: `if verbose: loader = tqdm(loader)`."""
+    own name to a wrapper of it, under a condition: `if verbose: loader = tqdm(loader)`. `also` are more places of the
+    same loader, in other branches: `tqdm(loader) if verbose else loader`."""
 
     node: ast.For
     loader: ast.expr
@@ -42,6 +43,7 @@ class LoaderLoop:
     prefetched: bool
     through: tuple[Definition, ...] = ()
     before: ast.stmt | None = None
+    also: tuple[ast.expr, ...] = ()
 
     @property
     def sites(self) -> tuple[ast.For, ...]:
@@ -51,7 +53,7 @@ class LoaderLoop:
     @property
     def loaders(self) -> tuple[ast.expr, ...]:
         """The places where its loader stands."""
-        return (self.loader,)
+        return (self.loader, *self.also)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +91,10 @@ def loader_loops(script: Script) -> Iterator[LoaderLoop]:
             if known or (kinds == {Kind.UNKNOWN} and _named_loader(leaf.iterable)):
                 before = _rebinding(script, node, leaf.base, leaf.iterable)
                 if leaf.base is None or before is not None:
-                    yield LoaderLoop(node, leaf.iterable, leaf.target, known, leaf.prefetched, leaf.through, before)
+                    through = leaf.through
+                    yield LoaderLoop(
+                        node, leaf.iterable, leaf.target, known, leaf.prefetched, through, before, leaf.also
+                    )
 
 
 def _rebinding(script: Script, loop: ast.For, base: Definition | None, wrapped: ast.expr) -> ast.stmt | None:
@@ -202,6 +207,8 @@ class _Leaf:
     """What bound the name first, where it may have been bound to a wrapper since."""
     endless: bool = False
     """Whether generators are looked into that go over what they are given again and again."""
+    also: tuple[ast.expr, ...] = ()
+    """Where the same iterable stands in other branches."""
 
 
 def _leaves(script: Script, leaf: _Leaf) -> Iterator[_Leaf]:
@@ -211,6 +218,8 @@ def _leaves(script: Script, leaf: _Leaf) -> Iterator[_Leaf]:
             inner = _inside(script, leaf, call)
         case ast.Name() as name:
             inner = _named(script, leaf, name)
+        case ast.IfExp() as chosen:
+            inner = _either(script, leaf, chosen)
         case _:
             inner = None
     if inner is None:
@@ -246,6 +255,17 @@ def _inside(script: Script, leaf: _Leaf, call: ast.Call) -> list[_Leaf] | None:
     return [replace(leaf, iterable=wrapped, target=target, prefetched=leaf.prefetched or prefetched)]
 
 
+def _either(script: Script, leaf: _Leaf, chosen: ast.IfExp) -> list[_Leaf] | None:
+    """What both branches iterate, if that is the same: `tqdm(loader) if verbose else loader`."""
+    branches = [[*_leaves(script, replace(leaf, iterable=each))] for each in (chosen.body, chosen.orelse)]
+    match branches:
+        case [[_Leaf(iterable=ast.Name() as first) as found], [_Leaf(iterable=ast.Name() as second) as other]]:
+            same = replace(found, iterable=second, through=other.through, also=other.also) == other
+            if same and script.definitions(first) == script.definitions(second):
+                return [replace(found, also=(*found.also, second, *other.also))]
+    return None
+
+
 def looks_prefetched(script: Script, expression: ast.expr) -> bool:
     """`accel.prefetch(loader)`, `accel.in_memory(loader)`"""
     return isinstance(expression, ast.Call) and script.runtime_name(expression.func) in _PREFETCHED
@@ -257,7 +277,11 @@ def _named(script: Script, leaf: _Leaf, name: ast.Name) -> list[_Leaf] | None:
     if len(definitions) == 1 and definitions[0].how != "param":
         (definition,) = definitions
         value = definition.whole if definition.how == "assign" else definition.value if not definition.path else None
-        if definition in leaf.through or definition.how not in ("assign", "with") or not isinstance(value, ast.Call):
+        if definition in leaf.through or definition.how not in ("assign", "with"):
+            return None
+        if isinstance(value, ast.IfExp):
+            return [replace(leaf, iterable=value, through=(*leaf.through, definition))]
+        if not isinstance(value, ast.Call):
             return None
         return _inside(script, replace(leaf, iterable=value, through=(*leaf.through, definition)), value)
     if not all(each.how in ("assign", "with", "param") and not each.path for each in definitions):
