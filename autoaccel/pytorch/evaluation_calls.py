@@ -102,7 +102,10 @@ def _is_phase(call: SpecializedCall, test: ast.expr) -> bool:
         case _:
             return False
     given = call.script.argument(call.call, call.function, flag.id, call.file)
-    return given is not None and call.script.values(given).kinds <= _FLAGS
+    if given is None or not call.script.values(given).kinds <= _FLAGS:
+        return False
+    handed_on = call.script.definitions(given) if isinstance(given, ast.Name) else ()
+    return not any(each.how == "param" for each in handed_on)  # whoever passes it says so
 
 
 def _entered(first: SpecializedCall) -> tuple[SpecializedCall, ...] | None:

@@ -25,7 +25,7 @@ from autoaccel.library_models.graph_operations import (
 from autoaccel.library_models.python_names import PLAIN_DECORATORS
 from autoaccel.library_models.tensor_operations import STORING
 from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES
-from autoaccel.pytorch.forwards import is_module_method
+from autoaccel.pytorch.forwards import forward_calls, is_module_method
 from autoaccel.pytorch.graph_flow import GraphFlow
 from autoaccel.pytorch.graph_operands import may_have_graph
 from autoaccel.pytorch.graph_states import CallStack, FlowState, GraphNeeded, push_call
@@ -82,7 +82,10 @@ def needs_graph(
     `specialized`: the calls there that leave something out of the functions that they enter, and those from these."""
     forwards, region = list(forwards), list(region)
     try:
-        states: list[FlowState] = [(script, each, False, ()) for each in forwards]
+        known = {each.call for each in specialized}
+        states: list[FlowState] = [(script, each, False, ()) for each in forwards if each not in known]
+        for entered in specialized:  # what they give comes out of the forward passes in there
+            states.extend(_forwards_in(entered, known))
         seen = _Entered(specialized=specialized)
         for part in region:
             states.extend((script, each, False, ()) for each in _operations(script, part, part))
@@ -103,6 +106,20 @@ def needs_graph(
     except (GraphNeeded, Incomplete) as reason:
         return f"{_NEEDED}: {reason}" if str(reason) else _NEEDED
     return None
+
+
+def _forwards_in(entered: SpecializedCall, known: set[ast.Call]) -> Iterator[FlowState]:
+    """The forward passes of a function that a call enters, but for what it leaves out, and for the calls that are
+    entered themselves."""
+    file = entered.file
+    stack: CallStack = ()
+    outward: SpecializedCall | None = entered
+    while outward is not None:
+        stack = ((outward.script, outward.call, outward.function), *stack)
+        outward = outward.within
+    for call in forward_calls(file, entered.function):
+        if call not in known and not entered.leaves_out(file, call):
+            yield file, call, False, stack
 
 
 def _hooked(script: Script, flow: GraphFlow) -> Iterator[FlowState]:
