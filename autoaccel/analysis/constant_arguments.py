@@ -7,7 +7,7 @@ is made of them, `train = optimizer is not None`. Whoever binds such a name agai
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autoaccel.analysis.classes import derived_classes, lineage
@@ -23,8 +23,14 @@ _HOLDING_FUNCTIONS = frozenset({Kind.UNKNOWN, Kind.CLASS, Kind.EXTERNAL})
 _DEPTH = 8  # names behind which a constant is seen
 
 
-def specialize(script: Script, call: ast.Call, within: SpecializedCall | None = None) -> SpecializedCall | None:
-    """What a call leaves out, which may stand in a function that another one enters (`within`).
+def specialize(
+    script: Script,
+    call: ast.Call,
+    within: SpecializedCall | None = None,
+    assumed: Mapping[str, ast.Constant] | None = None,
+) -> SpecializedCall | None:
+    """What a call leaves out, which may stand in a function that another one enters (`within`). `assumed` are constants
+    that names stand for where the call is.
 
     None if it may enter something else than one function in sight."""
     entered = _only_callee(script, call)
@@ -35,7 +41,7 @@ def specialize(script: Script, call: ast.Call, within: SpecializedCall | None = 
         return None
     if any(isinstance(part, _SUSPENDING) for part in file.in_scope(function, ast.AST)):
         return None  # its body does not run by the call
-    found = SpecializedCall(script, call, file, function, within)
+    found = SpecializedCall(script, call, file, function, within, assumed or {})
     found.enter(function.body)
     return found
 
@@ -96,6 +102,7 @@ class SpecializedCall:
     file: Script
     function: ast.FunctionDef
     within: SpecializedCall | None = None
+    assumed: Mapping[str, ast.Constant] = field(default_factory=dict)
     dead: list[ast.AST] = field(default_factory=list)
 
     @property
@@ -210,8 +217,8 @@ class SpecializedCall:
             if bound.how == "param":
                 given = self.script.argument(self.call, self.function, bound.name, self.file)
                 given = bound.value if given is None else given
-                if self.within is not None and isinstance(given, ast.Name):
-                    given = self.within.resolved(given)
+                if isinstance(given, ast.Name):
+                    given = self.assumed.get(given.id) if self.within is None else self.within.resolved(given)
                 return given if isinstance(given, ast.Constant) else None
             if bound.how != "assign" or bound.value is None:
                 return None

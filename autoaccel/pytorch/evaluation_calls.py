@@ -9,6 +9,8 @@ from dataclasses import replace
 from autoaccel.analysis.constant_arguments import SpecializedCall, specialize
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.pytorch.evaluation_passes import HANDED, OWN_MODE, EvaluationPass, hands_computed, sets_mode_within
 from autoaccel.pytorch.forwards import forward_calls, records, runs_model
 from autoaccel.pytorch.gradients import called_in_grad_mode, entered_by, gradient_uses, in_grad_mode, trains
@@ -22,13 +24,14 @@ _FLAGS = frozenset({Kind.BOOL, Kind.STRING, Kind.NUMBER, Kind.UNKNOWN})
 
 
 def evaluation_calls(script: Script) -> Iterator[EvaluationPass]:
-    """The statements that call such a function with constants by which it does not train; neighbours as one."""
+    """The statements that call such a function with constants by which it does not train; neighbours as one. Where a
+    loop goes through the constants, `for phase in ("train", "val")`, the statement trains for some of them."""
     run: EvaluationPass | None = None
     for call in script.find(ast.Call):
         found = _evaluation(script, call)
         if found is None:
             continue
-        if run is not None and run.problem is None and found.problem is None and _follows(script, run, found):
+        if run is not None and _is_plain(run) and _is_plain(found) and _follows(script, run, found):
             run = replace(run, forwards=(*run.forwards, *found.forwards), last=found.last)
             continue
         if run is not None:
@@ -36,6 +39,10 @@ def evaluation_calls(script: Script) -> Iterator[EvaluationPass]:
         run = found
     if run is not None:
         yield run
+
+
+def _is_plain(found: EvaluationPass) -> bool:
+    return found.problem is None and found.trains_if is None
 
 
 def _follows(script: Script, run: EvaluationPass, found: EvaluationPass) -> bool:
@@ -59,16 +66,52 @@ def _evaluation(script: Script, call: ast.Call) -> EvaluationPass | None:
     entered = _entered(first)
     if entered is not None and _is_one_inside(entered):
         return None
-    if entered is None:
+    phases, trains_if = _phases(script, call) if entered is None else ([entered], None)
+    if not phases:
         test = _undecided(first)
         reason = None if test is None else f"no constant says whether it trains: `{first.file.source(test)}`"
         return None if reason is None else EvaluationPass(statement, (call,), reason, first=statement, last=statement)
     others = [each for each in script.in_scope(statement, ast.Call) if each is not call]
     if gradient_uses(script, statement) or any(trains(*each) for other in others for each in entered_by(script, other)):
         return None
-    return EvaluationPass(
-        statement, (call,), _problem(script, statement, call, entered), first=statement, last=statement
-    )
+    problems = (_problem(script, statement, call, each) for each in phases)
+    problem = next((each for each in problems if each is not None), None)
+    return EvaluationPass(statement, (call,), problem, first=statement, last=statement, trains_if=trains_if)
+
+
+def _phases(script: Script, call: ast.Call) -> tuple[list[tuple[SpecializedCall, ...]], str | None]:
+    """What a call enters for those constants of a loop by which it does not train, and the test that it does."""
+    for flag in (each for each in given_values(call) if isinstance(each, ast.Name)):
+        constants = _constants(script, flag)
+        calls = [specialize(script, call, assumed={flag.id: each}) for each in constants]
+        entered = [None if each is None else _entered(each) for each in calls]
+        evaluating = [each for each in entered if each is not None]
+        training = [each for each, found in zip(constants, entered, strict=True) if found is None]
+        if evaluating and training:
+            return evaluating, _is_among(flag.id, training, script)
+    return [], None
+
+
+def _constants(script: Script, name: ast.Name) -> list[ast.Constant]:
+    """The constants that a name stands for one after another: `for phase in ("train", "val")`."""
+    match script.definitions(name):
+        case [Definition(how="for", path=(), node=ast.For(iter=ast.Tuple() | ast.List() as among) as loop)]:
+            found = [each for each in among.elts if isinstance(each, ast.Constant)]
+            return found if len(found) == len(among.elts) and script.inside(name, loop) else []
+        case _:
+            return []
+
+
+def _is_among(name: str, constants: list[ast.Constant], script: Script) -> str:
+    match constants:
+        case [ast.Constant(value=True)]:
+            return name
+        case [ast.Constant(value=False)]:
+            return f"not {name}"
+        case [only]:
+            return f"{name} == {script.source(only)}"
+        case _:
+            return f"{name} in ({', '.join(map(script.source, constants))})"
 
 
 def _records(call: SpecializedCall) -> bool:

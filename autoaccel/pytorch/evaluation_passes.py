@@ -46,8 +46,8 @@ class EvaluationPass:
     """Code that runs a model without training it.
 
     Either `function` is the whole of it (gradients are switched off by a decorator), or `first` … `last` is a run of
-    sibling statements. `forwards` are the model calls that still record a graph; none left means `covered`. `problem`
-    says why it must be left alone."""
+    sibling statements, which also trains where the expression `trains_if` holds. `forwards` are the model calls that
+    still record a graph; none left means `covered`. `problem` says why it must be left alone."""
 
     node: ast.stmt
     forwards: tuple[ast.Call, ...] = ()
@@ -55,6 +55,7 @@ class EvaluationPass:
     function: ast.FunctionDef | ast.AsyncFunctionDef | None = None
     first: ast.stmt | None = None
     last: ast.stmt | None = None
+    trains_if: str | None = None
 
     @property
     def covered(self) -> bool:

@@ -119,6 +119,8 @@ def build(builder: Builder, inputs: str, targets: str, form: str) -> str:
         )
         given = "".join(f"${each}, " for each in tokens)
         lines = [f"trained = run_epoch({given}{flag.train})"] if builder.has("trains by the flag") else []
+        if flag.parameters.endswith("mode") and builder.has("a loop over phases"):
+            lines += ["for phase in ('val', 'train'):", indent(f"judged = run_epoch({given}$optimizer, phase)")]
         lines.append(f"judged = run_epoch({given}{flag.evaluate})")
         if sum_up in ("outputs", "features") and builder.has("learns from it"):
             lines += ["$optimizer.zero_grad()", "judged.pow(2).mean().backward()", "$optimizer.step()"]

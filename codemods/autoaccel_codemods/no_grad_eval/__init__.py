@@ -6,7 +6,7 @@ Under `torch.no_grad()` memory is freed as soon as it is used, and no graph is b
 A function that only evaluates gets the decorator; where training and evaluation share a function, the loop or the
 statements that evaluate are wrapped, and so are they where a project looks at the code or the frames of its functions.
 Of a function that trains under a flag (`run_epoch(loader, optimizer=None)`), those calls are wrapped whose constants
-say that they do not.
+say that they do not; in a loop over phases the statement gets `torch.set_grad_enabled(phase == "train")`.
 
 A tensor that is printed whole no longer shows a `grad_fn`.
 
@@ -129,7 +129,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         if found.covered:
             continue
         problem = found.problem or _framework(script, found) or _graph_tool(script) or _undecorated(script, found)
-        spelling, imports = script.spell("torch.no_grad")
+        spelling, imports = script.spell("torch.no_grad" if found.trains_if is None else "torch.set_grad_enabled")
         below = problem is None and _is_imported_below(script, found.node, spelling)
         if problem is None and found.function is not None and (below or is_introspected(script)):
             found = _within(found)
@@ -198,7 +198,7 @@ def _guard(found: EvaluationPass, spelling: str) -> Edit:
         return AddDecorator(found.function, Code(f"{spelling}()"))
     assert found.first is not None
     assert found.last is not None
-    return WrapStatements(found.first, found.last, Code(f"with {spelling}()"))
+    return WrapStatements(found.first, found.last, Code(f"with {spelling}({found.trains_if or ''})"))
 
 
 def _parts(script: Script, found: EvaluationPass) -> Iterator[ast.AST]:
