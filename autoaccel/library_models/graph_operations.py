@@ -18,7 +18,7 @@ _INDICES = "argmax argmin argsort nonzero multinomial bincount count_nonzero sea
 
 ENDING_METHODS = frozenset(
     f"""{_COMPARISONS} {_INDICES} item tolist numpy detach detach_ size dim ndimension numel nelement element_size
-    stride get_device data_ptr any all long int short byte bool is_contiguous is_floating_point zero_ new_zeros new_ones
+    stride get_device data_ptr any all long int short byte bool is_contiguous is_floating_point new_zeros new_ones
     new_tensor new_empty new_full""".split()
 )
 """Methods of tensors whose result carries no graph."""

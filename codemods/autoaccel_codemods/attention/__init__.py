@@ -39,7 +39,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import last_name, split_lines
+from autoaccel.dataflow.syntax_index import last_name, position, split_lines
 from autoaccel.edits import (
     Code,
     Edit,
@@ -180,9 +180,20 @@ def _kept(script: Script, statement: ast.stmt) -> Iterator[Edit]:
     before = lines[0][: len(lines[0]) - len(lines[0].lstrip())]
     rest = lines[-1].encode()[statement.end_col_offset :].strip()
     if len(before.encode()) == statement.col_offset and (not rest or rest.startswith(b"#")):
-        text = "\n".join([_KEPT, *(line.removeprefix(before) for line in lines)])
-        yield InsertBefore(statement, Code(literal(text)), below_comments=True)
+        strings = [each for each in script.within(statement, ast.Constant) if _is_plain_string(each)]
+        strings.sort(key=position)
+        for index, each in reversed([*enumerate(strings)]):  # as they are written, whatever quotes the file prefers
+            at = each.lineno - statement.lineno
+            line = lines[at].encode()
+            lines[at] = (line[: each.col_offset] + f"\0{index}\0".encode() + line[each.end_col_offset :]).decode()
+        text = literal("\n".join([_KEPT, *(line.removeprefix(before) for line in lines)]))
+        text = re.sub("\0(\\d+)\0", r"{\1}", text)
+        yield InsertBefore(statement, Code(text, tuple(strings)), below_comments=True)
         yield RemoveStatement(statement, moved=True)
+
+
+def _is_plain_string(constant: ast.Constant) -> bool:
+    return isinstance(constant.value, str) and constant.lineno == constant.end_lineno
 
 
 def _visible(masked: ast.expr, holes: list[ast.expr]) -> str:
