@@ -209,8 +209,11 @@ class BatchReads:
         statement = script.parent(item)
         if not path:
             return not isinstance(statement, ast.AugAssign)
-        places = (replaced(each) for each in self.transfers.values() if each.script is script)
-        return any(place is not None and place[0][1] is statement for place in places)
+        for each in self.transfers.values():
+            place = replaced(each) if each.script is script else None
+            if place is not None and (place[0][1] is statement or script.statement(each.call) is statement):
+                return True
+        return False
 
     def _joins(self, script: Script, call: ast.AST | None, parts: ast.expr) -> bool:
         """Whether a call puts parts of one batch together, on the device as on the host: of several loaders' batches
