@@ -75,6 +75,9 @@ def _is_bound_at(script: Script, place: ast.stmt, name: ast.Name) -> bool:
     for each in definitions:
         if each.scope is script.module_scope and scope is not None:
             continue
+        around = scope is not None and scope is not each.scope.node and script.inside(scope, each.scope.node)
+        if around and len(each.scope.definitions[each.name]) == 1:
+            continue  # of the function around, once and for all
         if each.scope.node is not (scope or script.tree):
             return False
         if each.how != "param" and (
