@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis import attributes
 from autoaccel.analysis.attributes import Stored
 from autoaccel.analysis.classes import class_info, lineage
+from autoaccel.analysis.constant_arguments import is_never_run
 from autoaccel.analysis.parameter_values import used_as
 from autoaccel.analysis.rebound_names import rebound_names
 from autoaccel.dataflow.abstract_values import (
@@ -71,6 +72,8 @@ def _own_attribute(ref: ClassRef, name: str, instance: bool) -> Values | None:
     method = any(each.how == "def" for each in body)
     # Options that are put into a namespace may take the place of methods; nobody gives them twice.
     stores = [each for each in attributes.stores(ref, name) if method or each.how != "namespace"]
+    if len(stores) > 1:
+        stores = [each for each in stores if not _is_never_run(each)]
     if not body and not stores:
         several = len(info.bases) > 1
         for base in [*lineage(ref)][1:] if several else info.bases:
@@ -97,6 +100,11 @@ def _own_attribute(ref: ClassRef, name: str, instance: bool) -> Values | None:
     if found and all(value.kind in (Kind.UNKNOWN, Kind.NONE) for value in found):
         found = _by_use(ref, name) or found
     return found
+
+
+def _is_never_run(stored: Stored) -> bool:
+    receiver = stored.receiver
+    return receiver is not None and is_never_run(stored.script, stored.script.statement(receiver))
 
 
 def _has_own(ref: ClassRef, name: str) -> bool:

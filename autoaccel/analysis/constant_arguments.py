@@ -9,13 +9,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import derived_classes, lineage
-from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind
 from autoaccel.dataflow.call_arguments import unpacks
 from autoaccel.dataflow.definitions import Definition
+from autoaccel.dataflow.query import once
 from autoaccel.library_models.python_names import METHOD_DECORATORS
+
+if TYPE_CHECKING:
+    from autoaccel.analysis.script import Script
 
 _SUSPENDING = (ast.Yield, ast.YieldFrom, ast.Await)
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -44,6 +48,24 @@ def specialize(
     found = SpecializedCall(script, call, file, function, within, assumed or {})
     found.enter(function.body)
     return found
+
+
+@once
+def is_never_run(script: Script, statement: ast.stmt) -> bool:
+    """Whether a statement of a constructor stands in a branch that no call of it takes: `if length is None: … else: …`,
+    where all calls are seen, and none passes a length."""
+    function = script.function(statement)
+    if not isinstance(function, ast.FunctionDef) or function.name != "__init__":
+        return False
+    if not any(isinstance(each, ast.If) and script.inside(each, function) for each in script.ancestors(statement)):
+        return False
+    callers = script.callers(function)
+    if callers.missing is not None or any(unpacks(call) for _, call in callers):
+        return False
+    calls = [SpecializedCall(other, call, script, function) for other, call in callers]
+    for each in calls:
+        each.enter(function.body)
+    return bool(calls) and all(each.leaves_out(script, statement) for each in calls)
 
 
 def _only_callee(script: Script, call: ast.Call) -> tuple[Script, ast.FunctionDef] | None:
