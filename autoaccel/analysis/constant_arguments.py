@@ -238,9 +238,10 @@ class SpecializedCall:
                 return None
             if bound.how == "param":
                 given = self.script.argument(self.call, self.function, bound.name, self.file)
-                given = bound.value if given is None else given
                 if isinstance(given, ast.Name):
                     given = self.assumed.get(given.id) if self.within is None else self.within.resolved(given)
+                elif given is None:
+                    given = bound.value
                 return given if isinstance(given, ast.Constant) else None
             if bound.how != "assign" or bound.value is None:
                 return None

@@ -97,7 +97,9 @@ def _constants(script: Script, name: ast.Name) -> list[ast.Constant]:
     match script.definitions(name):
         case [Definition(how="for", path=(), node=ast.For(iter=ast.Tuple() | ast.List() as among) as loop)]:
             found = [each for each in among.elts if isinstance(each, ast.Constant)]
-            return found if len(found) == len(among.elts) and script.inside(name, loop) else []
+            kinds = {type(each.value) for each in found}  # 1 equals True, and None is no mode
+            alike = len(found) == len(among.elts) and len(kinds) == 1 and kinds <= {bool, str, int}
+            return found if alike and script.inside(name, loop) else []
         case _:
             return []
 

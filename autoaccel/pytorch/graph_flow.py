@@ -192,6 +192,8 @@ class GraphFlow:
         given = given_values(call)
         if is_backward(script, call) or asks(script, call) or any(is_asking_function(script, each) for each in given):
             raise GraphNeeded
+        if any(each.call is call and each.assumed for each in self._region.specialized):
+            raise GraphNeeded(UNFOLLOWED)  # it enters the same call, which trains by then
         values = script.values(call.func)
         functions: list[tuple[Script, ast.AST]] = [*script.callees(call), *lambdas_of(script, call.func)]
         for other, function in functions:

@@ -11,7 +11,7 @@ from autoaccel.analysis.callables import called_name, functions_of
 from autoaccel.analysis.classes import instance_kind, methods
 from autoaccel.analysis.constant_arguments import SpecializedCall
 from autoaccel.analysis.script import RUNTIME, Script
-from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.abstract_values import Kind, Values
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import last_name
@@ -83,8 +83,10 @@ def needs_graph(
     forwards, region = list(forwards), list(region)
     try:
         known = {each.call for each in specialized}
-        states: list[FlowState] = [(script, each, False, ()) for each in forwards if each not in known]
-        for entered in specialized:  # what they give comes out of the forward passes in there
+        states: list[FlowState] = [
+            (script, each, False, ()) for each in forwards if each not in known or not _is_plain(script.values(each))
+        ]
+        for entered in specialized:
             states.extend(_forwards_in(entered, known))
         seen = _Entered(specialized=specialized)
         for part in region:
@@ -106,6 +108,15 @@ def needs_graph(
     except (GraphNeeded, Incomplete) as reason:
         return f"{_NEEDED}: {reason}" if str(reason) else _NEEDED
     return None
+
+
+def _is_plain(values: Values) -> bool:
+    """Whether values surely are numbers, texts, or tuples of these."""
+    return bool(values) and all(
+        value.kind in _NO_TENSORS
+        or (isinstance(value.node, ast.Tuple) and bool(value.items) and all(_is_plain(each) for _, each in value.items))
+        for value in values
+    )
 
 
 def _forwards_in(entered: SpecializedCall, known: set[ast.Call]) -> Iterator[FlowState]:
