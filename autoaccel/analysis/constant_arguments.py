@@ -55,7 +55,7 @@ def is_never_run(script: Script, statement: ast.stmt) -> bool:
     """Whether a statement of a constructor stands in a branch that no call of it takes: `if length is None: … else: …`,
     where all calls are seen, and none passes a length."""
     function = script.function(statement)
-    if not isinstance(function, ast.FunctionDef) or function.name != "__init__":
+    if not isinstance(function, ast.FunctionDef) or function.name != "__init__" or function.decorator_list:
         return False
     if not any(isinstance(each, ast.If) and script.inside(each, function) for each in script.ancestors(statement)):
         return False

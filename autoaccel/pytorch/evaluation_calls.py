@@ -58,6 +58,8 @@ def _evaluation(script: Script, call: ast.Call) -> EvaluationPass | None:
     statement = script.statement(call)
     if not isinstance(statement, _STATEMENTS) or script.function(call) is not script.function(statement):
         return None
+    if any(True for _ in script.in_scope(statement, ast.Await)):
+        return None  # others run meanwhile
     if not runs_model(script, call) or in_grad_mode(script, call):
         return None
     first = specialize(script, call)
