@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.callables import called_name
 from autoaccel.analysis.classes import class_info, external_lineage, lineage
 from autoaccel.analysis.script import Script
 from autoaccel.analysis.type_tests import asked_for_tensor
@@ -24,6 +25,7 @@ _PLAIN_BASES = frozenset(
 )
 _SEEN = ("torch.", "numpy.", "random.", "math.", "builtins.")
 _PLAIN_DECORATORS = frozenset({"dataclasses.dataclass"})
+_SETTINGS = frozenset({"builtins.dict", "types.SimpleNamespace", "argparse.Namespace"})
 _ON_CPU = "cpu"
 _TO_HOST = frozenset("cpu numpy tolist item".split())
 _OF_LIBRARIES = frozenset({Kind.TENSOR, Kind.PARAMETER, Kind.ARRAY, Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.DTYPE})
@@ -212,12 +214,34 @@ def _is_device_use(script: Script, node: ast.AST, samples: DerivedFromSamples) -
         case ast.Call(func=ast.Attribute(attr="to"), args=[device, *_]) | ast.keyword(arg="device", value=device):
             if _is_of_tensor_given(script, device):
                 return False  # whoever gives it is asked as well
+            if isinstance(node, ast.keyword) and _is_setting(script, node):
+                return False  # whoever reads it moves by it
             return _may_be_device(script, device) and not samples.have_device(script, device)
         case ast.Call(func=function):
             name = script.qualname(function) or ""
+            unpacked = [each.value for each in node.keywords if each.arg is None]
+            if name.startswith("torch.") and any(_may_name_device(script, each) for each in unpacked):
+                return True
             return name.startswith("torch.cuda.") and name.endswith("Tensor")
         case _:
             return False
+
+
+def _may_name_device(script: Script, settings: ast.expr) -> bool:
+    """Whether a mapping that is unpacked into a call of torch may have a device."""
+    values = script.values(settings)
+    return any(
+        value.kind is not Kind.MAPPING or not value.items or any(key in (None, "device") for key, _ in value.items)
+        for value in values
+    )
+
+
+def _is_setting(script: Script, keyword: ast.keyword) -> bool:
+    """`cfg = dict(device="cuda")`: a device that is only written down."""
+    call = script.parent(keyword)
+    if not isinstance(call, ast.Call) or isinstance(script.parent(call), ast.keyword | ast.Starred):
+        return False
+    return called_name(script, call.func) in _SETTINGS
 
 
 def _is_of_tensor_given(script: Script, device: ast.expr) -> bool:
