@@ -267,8 +267,8 @@ class BatchReads:
                 file is self.script and file.function(each) is file.function(self.loop.node) for file, each in given
             ):
                 return found
-            if not isinstance(found, ast.Name):
-                return None
+            if not isinstance(found, ast.Name):  # `self.device` of another method
+                return found if file is self.script else None
             script, name = file, found
         return None
 
