@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.callables import called_name
@@ -204,7 +204,21 @@ def uses_device(script: Script, expression: ast.expr) -> bool:
     """Whether samples (or what collates them) may live on, or pass through, an accelerator."""
     found = reachable(script, expression, True)
     samples = DerivedFromSamples(script, expression, found)
-    return any(_is_device_use(file, node, samples) for file, node in found)
+    settings = () if any(_may_read_device(node) for _, node in found) else _SETTINGS
+    return any(_is_device_use(file, node, samples) for file, node in found if not _is_among(file, node, settings))
+
+
+def _may_read_device(node: ast.AST) -> bool:
+    """Whether code may take a device out of settings: `cfg["device"]`, `cfg.device`, `**cfg`, `getattr(cfg, name)`."""
+    match node:
+        case ast.Subscript(slice=ast.Constant(value=str() as key)) | ast.Attribute(attr=key):
+            return key in ("device", "values", "items", "get", "pop", "setdefault")
+        case ast.Subscript(slice=ast.Constant()) | ast.keyword(arg=str()):
+            return False
+        case ast.Name(id=name):
+            return name in _BY_TEXT
+        case _:
+            return isinstance(node, ast.keyword | ast.Starred)
 
 
 def _is_device_use(script: Script, node: ast.AST, samples: DerivedFromSamples) -> bool:
@@ -214,34 +228,18 @@ def _is_device_use(script: Script, node: ast.AST, samples: DerivedFromSamples) -
         case ast.Call(func=ast.Attribute(attr="to"), args=[device, *_]) | ast.keyword(arg="device", value=device):
             if _is_of_tensor_given(script, device):
                 return False  # whoever gives it is asked as well
-            if isinstance(node, ast.keyword) and _is_setting(script, node):
-                return False  # whoever reads it moves by it
             return _may_be_device(script, device) and not samples.have_device(script, device)
         case ast.Call(func=function):
             name = script.qualname(function) or ""
-            unpacked = [each.value for each in node.keywords if each.arg is None]
-            if name.startswith("torch.") and any(_may_name_device(script, each) for each in unpacked):
-                return True
             return name.startswith("torch.cuda.") and name.endswith("Tensor")
         case _:
             return False
 
 
-def _may_name_device(script: Script, settings: ast.expr) -> bool:
-    """Whether a mapping that is unpacked into a call of torch may have a device."""
-    values = script.values(settings)
-    return any(
-        value.kind is not Kind.MAPPING or not value.items or any(key in (None, "device") for key, _ in value.items)
-        for value in values
-    )
-
-
-def _is_setting(script: Script, keyword: ast.keyword) -> bool:
+def _is_among(script: Script, node: ast.AST, settings: Collection[str]) -> bool:
     """`cfg = dict(device="cuda")`: a device that is only written down."""
-    call = script.parent(keyword)
-    if not isinstance(call, ast.Call) or isinstance(script.parent(call), ast.keyword | ast.Starred):
-        return False
-    return called_name(script, call.func) in _SETTINGS
+    call = script.parent(node) if settings and isinstance(node, ast.keyword) else None
+    return isinstance(call, ast.Call) and called_name(script, call.func) in settings
 
 
 def _is_of_tensor_given(script: Script, device: ast.expr) -> bool:

@@ -178,12 +178,12 @@ def _on_cpu(script: Script, loop: LoaderLoop) -> Finding:
 def _edits(script: Script, loop: BatchSource, call: str) -> Iterator[Edit]:
     """What puts a call of the runtime around each loader; what may get a wrapper later is bound anew before that."""
     text = f"{script.accel}.{call}"
+    if isinstance(loop, LoaderLoop) and loop.before is not None:
+        name = script.source(loop.loader)
+        yield InsertBefore(loop.before, Code(f"{name} = {text.replace('{0}', name)}"))
+        return
     for loader in loop.loaders:
-        if isinstance(loop, LoaderLoop) and loop.before is not None:
-            name = script.source(loader)
-            yield InsertBefore(loop.before, Code(f"{name} = {text.replace('{0}', name)}"))
-        else:
-            yield Replace(loader, Code(text, (loader,)))
+        yield Replace(loader, Code(text, (loader,)))
 
 
 def _kept(batch: BatchReads) -> str:

@@ -81,10 +81,29 @@ class BatchReads:
             read
             for read in found
             if not any(
-                _covers(path, read.path) and self._runs_before(place, (read.script, read.node))
+                _covers(path, read.path)
+                and self._runs_before(place, (read.script, read.node))
+                and not self._is_kept_from(place, read)
                 for place, path in stored
             )
         ]
+
+    def _is_kept_from(self, place: ScriptNode, read: Read) -> bool:
+        """Whether a read is of what was given a name of its own before the place: `labels = batch["labels"]`."""
+        (script, node), name = place, read.node
+        if not isinstance(name, ast.Name) or read.script is not script:
+            return False
+        items = [each for each in script.within(node, ast.Subscript) if isinstance(each.ctx, ast.Store)]
+        replacing = {each.value.id for each in items if isinstance(each.value, ast.Name)}
+        pending, seen = [name], {name}
+        for each in pending:  # grows while it is walked
+            bound = script.definitions(each) if each.id not in replacing else ()
+            if any(one.how == "assign" and position(one.node) < position(node) for one in bound):
+                return True
+            parts = [part for one in bound if one.value is not None for part in script.within(one.value, ast.Name)]
+            pending += [part for part in parts if part not in seen]
+            seen.update(parts)
+        return False
 
     def _runs_before(
         self, place: ScriptNode, read: ScriptNode, seen: frozenset[tuple[ScriptNode, ScriptNode]] = frozenset()
@@ -267,10 +286,24 @@ class BatchReads:
                 file is self.script and file.function(each) is file.function(self.loop.node) for file, each in given
             ):
                 return found
-            if not isinstance(found, ast.Name):  # `self.device` of another method
-                return found if file is self.script else None
+            if not isinstance(found, ast.Name):
+                return found if file is self.script and self._is_of_same_object(file.function(found)) else None
             script, name = file, found
         return None
+
+    def _is_of_same_object(self, function: Function | None) -> bool:
+        """Whether a method is called on the object of the loop's own method: `self.step(batch)`."""
+        outer = self.script.function(self.loop.node)
+        receivers = [each.args.args[0].arg for each in (outer, function) if each is not None and each.args.args]
+        calls = self.functions.get((self.script, function), [])
+        return len(set(receivers)) == 1 < len(receivers) and all(
+            file is self.script
+            and file.function(call) is outer
+            and isinstance(call.func, ast.Attribute)
+            and isinstance(call.func.value, ast.Name)
+            and call.func.value.id == receivers[0]
+            for file, call in calls
+        )
 
     def _given(self, script: Script, function: Function, parameter: str) -> Iterator[tuple[Script, ast.expr]]:
         """What calls that hand over the batch pass besides, without those that a function hands on to itself."""

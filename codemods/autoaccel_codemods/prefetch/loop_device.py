@@ -31,6 +31,9 @@ def device_for(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[Target | 
         same = _mean_the_same(script, loop, file, target.names) and not _is_chosen_anew(loop, transfer)
         if target.text is None or not same:
             return None, "its device is only known inside the loop"
+        early = loop.through if isinstance(loop, LoaderLoop) else ()
+        if (passed is not None or early) and not _is_set_when_made(script, passed or transfer.device):
+            return None, f"{target.text} may be another device, or none yet, where the iterator is made"
         if not all(_is_bound_at_loader(script, loop, each) for each in target.names):
             return None, f"{target.text} may be another device, or none yet, where the iterator is made"
         if not _surely(transfer):
@@ -62,6 +65,13 @@ def _is_chosen_anew(loop: BatchSource, transfer: BatchTransfer) -> bool:
     )
 
 
+def _is_set_when_made(script: Script, device: ast.expr | None) -> bool:
+    """Whether a device is no attribute that anything but a constructor stores."""
+    attributes = [each for each in ast.walk(device) if isinstance(each, ast.Attribute)] if device is not None else []
+    stored = (store for each in attributes for store in script.syntax_index.stored(each.attr))
+    return all(getattr(script.function(each), "name", None) == "__init__" for each in stored)
+
+
 def _is_bound_at_loader(script: Script, loop: BatchSource, name: ast.Name) -> bool:
     """Whether a name has the same value already where the loader is wrapped, if that is before the loop's header."""
     before = loop.before if isinstance(loop, LoaderLoop) else None
@@ -76,7 +86,7 @@ def _is_bound_at(script: Script, place: ast.stmt, name: ast.Name) -> bool:
         if each.scope is script.module_scope and scope is not None:
             continue
         around = scope is not None and scope is not each.scope.node and script.inside(scope, each.scope.node)
-        if around and len(each.scope.definitions[each.name]) == 1:
+        if around and each.how == "param" and len(each.scope.definitions[each.name]) == 1:
             continue  # of the function around, once and for all
         if each.scope.node is not (scope or script.tree):
             return False

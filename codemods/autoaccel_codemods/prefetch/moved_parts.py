@@ -36,6 +36,10 @@ def key_loop(transfer: BatchTransfer) -> ast.For | None:
     receiver = transfer.call.func.value if isinstance(transfer.call.func, ast.Attribute) else None
     if not isinstance(loop, ast.For) or script.function(loop) is not script.function(transfer.call):
         return None
+    names = {each.id for part in loop.body for each in script.within(part, ast.Name) if isinstance(each.ctx, ast.Store)}
+    leaves = any(isinstance(each, ast.Break | ast.Continue | ast.Return) for each in loop.body)
+    if leaves or names.intersection(_keyed(loop) or ()):
+        return None
     choices = [each for each in script.ancestors(transfer.call) if script.inside(each, loop) and each is not loop]
     choices += [each for each in script.within(loop, ast.If) if _may_leave(each)]
     if not all(_names_types(e.test) if isinstance(e, ast.If) else isinstance(e, _PLAIN) for e in choices):
