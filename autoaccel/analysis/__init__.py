@@ -26,6 +26,7 @@ From the outside in:
     callables            what an expression that is called stands for
     call_sites           where functions are called from, and what they are passed there
     constant_arguments   what a call leaves out of a function by the constants that it passes
+    constructor_branches  branches of constructors that no call takes
     passed_arguments     arguments that a function hands on as it got them
     passed_functions     functions and classes that are passed as arguments, and where they are called then
     bound_receivers      whether a call binds the first parameter to the object that it is a method of

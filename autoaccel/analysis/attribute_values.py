@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis import attributes
 from autoaccel.analysis.attributes import Stored
 from autoaccel.analysis.classes import class_info, lineage
-from autoaccel.analysis.constant_arguments import is_never_run
+from autoaccel.analysis.constructor_branches import is_never_run
 from autoaccel.analysis.parameter_values import used_as
 from autoaccel.analysis.rebound_names import rebound_names
 from autoaccel.dataflow.abstract_values import (

@@ -6,10 +6,9 @@ import ast
 
 import pytest
 
-from autoaccel.analysis.constant_arguments import is_never_run, specialize
+from autoaccel.analysis.constant_arguments import specialize
 from autoaccel.analysis.script import load
 
-_BRANCHES = "if length is None:\n    a = 1\nelse:\n    b = 2"
 _RUN = "def run(loader, train, optimizer=None, mode='val', *, half=False):\n"
 
 
@@ -136,29 +135,3 @@ def test_handed_on() -> None:
     alone = specialize(script, inner)
     assert alone is not None
     assert not alone.dead
-
-
-@pytest.mark.parametrize(
-    ("parameters", "body", "uses", "expected"),
-    [
-        ("length=None", _BRANCHES, "Trainer()", True),
-        ("length=None", _BRANCHES, "Trainer()\nTrainer(length=None)", True),
-        ("length=None", _BRANCHES, "Trainer()\nTrainer(3)", False),
-        ("length=None", _BRANCHES, "Trainer(**options)", False),
-        ("length=None", _BRANCHES, "", False),
-        (
-            "length=None",
-            _BRANCHES,
-            "class Own(Trainer):\n    pass\nOwn(3)",
-            False,
-        ),
-        ("length", _BRANCHES, "Trainer(given)", False),
-        ("length=None", f"length = length or 3\n{_BRANCHES}", "Trainer()", False),
-        ("length=None", "b = 2", "Trainer()", False),
-    ],
-)
-def test_never_run(parameters: str, body: str, uses: str, expected: bool) -> None:
-    lines = "".join(f"        {line}\n" for line in body.splitlines())
-    script = load(f"class Trainer:\n    def __init__(self, {parameters}):\n{lines}\n{uses}\n")
-    [statement] = [each for each in script.find(ast.Assign) if script.source(each) == "b = 2"]
-    assert is_never_run(script, statement) is expected
