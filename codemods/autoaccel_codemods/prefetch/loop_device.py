@@ -31,8 +31,8 @@ def device_for(batch: BatchReads, moves: list[BatchTransfer]) -> tuple[Target | 
         same = _mean_the_same(script, loop, file, target.names) and not _is_chosen_anew(loop, transfer)
         if target.text is None or not same:
             return None, "its device is only known inside the loop"
-        early = loop.through if isinstance(loop, LoaderLoop) else ()
-        if (passed is not None or early) and not _is_set_when_made(script, passed or transfer.device):
+        device = transfer.device if passed is None else passed
+        if (passed is not None or _happens_before(script, loop)) and not _is_set_when_made(script, device):
             return None, f"{target.text} may be another device, or none yet, where the iterator is made"
         if not all(_is_bound_at_loader(script, loop, each) for each in target.names):
             return None, f"{target.text} may be another device, or none yet, where the iterator is made"
@@ -63,6 +63,15 @@ def _is_chosen_anew(loop: BatchSource, transfer: BatchTransfer) -> bool:
     return any(
         isinstance(each.ctx, ast.Store) and script.source(each) == text for each in script.within(extent, type(device))
     )
+
+
+def _happens_before(script: Script, loop: BatchSource) -> bool:
+    """Whether anything happens between the iterator that a loop goes over, `bar = tqdm(loader)`, and the loop."""
+    if not isinstance(loop, LoaderLoop) or not loop.through:
+        return False
+    block, bound = script.block(loop.node), [each.node for each in loop.through]
+    first = next((index for index, each in enumerate(block) if each in bound), None)
+    return first is None or any(each not in bound for each in block[first + 1 : block.index(loop.node)])
 
 
 def _is_set_when_made(script: Script, device: ast.expr | None) -> bool:
