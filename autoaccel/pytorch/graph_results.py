@@ -46,12 +46,14 @@ def of_attribute(script: Script, node: ast.Attribute, held: bool) -> bool | None
 
 def _may_hold(script: Script, owner: ast.expr) -> bool:
     """Whether a value may be none of torch's tensors, but hold one as `data`: a named tuple, a packed sequence."""
+    values = script.values(owner)
+    if values.kinds <= {Kind.TENSOR, Kind.PARAMETER, Kind.BATCH}:  # as packed sequences are, too
+        return any((value.name or "").rpartition(".")[2] in _PACKING for value in values)
     files = connected_files(script)
     if any(each.syntax_index.calls_named(*_PACKING) for each in files):
-        return True  # which are taken for tensors elsewhere
-    tensor = script.values(owner).kinds <= {Kind.TENSOR, Kind.PARAMETER, Kind.BATCH}
+        return True
     made = ((each, call) for each in files for call in each.syntax_index.calls_named(*_MAKING_RECORDS))
-    return not tensor and any("data" in file.source(call) for file, call in made)
+    return any("data" in file.source(call) for file, call in made)
 
 
 def of_method(script: Script, call: ast.Call, name: str, held: bool) -> bool | None:
