@@ -7,7 +7,7 @@ is made of them, `train = optimizer is not None`. Whoever binds such a name agai
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,11 @@ def specialize(
     found = SpecializedCall(script, call, file, function, within, assumed or {})
     found.enter(function.body)
     return found
+
+
+def is_left_out(calls: Iterable[SpecializedCall], script: Script, node: ast.AST) -> bool:
+    """Whether one of these calls leaves a node out."""
+    return any(each.leaves_out(script, node) for each in calls)
 
 
 def _only_callee(script: Script, call: ast.Call) -> tuple[Script, ast.FunctionDef] | None:

@@ -42,7 +42,7 @@ from autoaccel.pytorch.graph_states import (
     FlowState,
     GraphNeeded,
     calls_in,
-    is_left_out,
+    is_unreached,
     push_call,
 )
 from autoaccel.pytorch.object_references import (
@@ -99,7 +99,7 @@ class GraphFlow:
 
     def _add(self, script: Script, node: ast.AST, holder: bool, call_stack: CallStack) -> None:
         key = node, holder, calls_in(call_stack)
-        if key not in self._seen and not is_left_out(self._region.specialized, script, node, call_stack):
+        if key not in self._seen and not is_unreached(self._region.specialized, script, node, call_stack):
             self._seen.add(key)
             self._pending.append((script, node, holder, call_stack))
 

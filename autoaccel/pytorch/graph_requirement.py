@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from autoaccel.analysis.call_values import returned
 from autoaccel.analysis.callables import called_name, functions_of
 from autoaccel.analysis.classes import instance_kind, methods
-from autoaccel.analysis.constant_arguments import SpecializedCall
+from autoaccel.analysis.constant_arguments import SpecializedCall, is_left_out
 from autoaccel.analysis.script import RUNTIME, Script
 from autoaccel.dataflow.abstract_values import Kind, Values
 from autoaccel.dataflow.call_arguments import given_values
@@ -65,9 +65,6 @@ class _Entered:
 
     functions: dict[ast.AST, bool] = field(default_factory=dict)
     specialized: tuple[SpecializedCall, ...] = ()
-
-    def leaves_out(self, script: Script, node: ast.AST) -> bool:
-        return any(each.leaves_out(script, node) for each in self.specialized)
 
 
 def needs_graph(
@@ -217,7 +214,7 @@ def _reads_of_inputs(script: Script, function: ast.AST) -> Iterator[ast.Name]:
 def _kept(script: Script, outer: ast.AST, call_stack: CallStack, seen: _Entered) -> Iterator[FlowState]:
     """What the functions that are called within `outer` compute, which they may keep or return."""
     for call in script.within(outer, ast.Call):
-        for other, function in () if seen.leaves_out(script, call) else script.callees(call):
+        for other, function in () if is_left_out(seen.specialized, script, call) else script.callees(call):
             if _collates(script, call):
                 continue
             if function in seen.functions:
@@ -245,7 +242,9 @@ def _kept(script: Script, outer: ast.AST, call_stack: CallStack, seen: _Entered)
 def _all_computed(script: Script, function: ast.AST, call_stack: CallStack, seen: _Entered) -> Iterator[FlowState]:
     """What records a graph in a function and in those that it calls."""
     seen.functions[function] = True  # for those that call themselves
-    computed = (each for each in _computed(script, function, call_stack) if not seen.leaves_out(script, each[1]))
+    computed = (
+        each for each in _computed(script, function, call_stack) if not is_left_out(seen.specialized, script, each[1])
+    )
     states = [*computed, *_kept(script, function, call_stack, seen)]
     seen.functions[function] = bool(states)
     yield from states

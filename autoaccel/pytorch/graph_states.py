@@ -37,6 +37,6 @@ def calls_in(call_stack: CallStack) -> tuple[ast.Call, ...]:
     return tuple(call for _, call, _ in call_stack)
 
 
-def is_left_out(entered: Iterable[SpecializedCall], script: Script, node: ast.AST, call_stack: CallStack) -> bool:
+def is_unreached(entered: Iterable[SpecializedCall], script: Script, node: ast.AST, call_stack: CallStack) -> bool:
     """Whether one of these calls leaves a node out, and control came to it by that call."""
     return any(each.leads == calls_in(call_stack) and each.leaves_out(script, node) for each in entered)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from autoaccel.analysis.attribute_values import attribute_of
 from autoaccel.analysis.callables import called_name, functions_of
 from autoaccel.analysis.classes import instance_kind, methods
-from autoaccel.analysis.constant_arguments import SpecializedCall
+from autoaccel.analysis.constant_arguments import SpecializedCall, is_left_out
 from autoaccel.analysis.imported_names import imported
 from autoaccel.analysis.name_lookups import named_member
 from autoaccel.analysis.script import Script
@@ -226,12 +226,8 @@ def _openings(
     known = {(each.call.func, frozenset({last_name(each.call.func)})) for each in specialized}
     for file, part in code_run_by(script, region, models=bool(kinds), specialized=specialized):
         for found in _of_part(file, part, kinds):
-            if (found.node, found.kinds) not in known and not _is_left_out(specialized, file, found.node):
+            if (found.node, found.kinds) not in known and not is_left_out(specialized, file, found.node):
                 yield found if part in region else found._replace(loop=None)
-
-
-def _is_left_out(specialized: tuple[SpecializedCall, ...], script: Script, node: ast.AST) -> bool:
-    return any(each.leaves_out(script, node) for each in specialized)
 
 
 def code_run_by(
@@ -246,7 +242,7 @@ def code_run_by(
         file, part = pending.pop()
         yield file, part
         for node, (other, function) in _callees(file, part):
-            if function not in seen and not _is_left_out(specialized, file, node):
+            if function not in seen and not is_left_out(specialized, file, node):
                 seen.add(function)
                 pending.append((other, function))
 
