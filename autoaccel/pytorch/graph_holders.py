@@ -22,6 +22,8 @@ from autoaccel.pytorch.graph_states import UNFOLLOWED, CallStack, GraphNeeded, c
 from autoaccel.pytorch.object_references import connected_files, possible_classes
 
 TENSORS = frozenset({Kind.TENSOR, Kind.PARAMETER, Kind.BATCH})
+_PLAIN = frozenset({Kind.DEVICE, Kind.DTYPE, Kind.NUMBER, Kind.BOOL, Kind.STRING})
+"""What holds nothing."""
 _COMPUTING = frozenset({"torch", "numpy"})
 """Libraries whose functions keep none of the objects that they are given, and return none but for views."""
 _LOOKING_UP = frozenset(f"builtins.{name}" for name in "getattr vars globals super locals map eval".split())
@@ -228,10 +230,16 @@ class GraphHolders:
         elif isinstance(call.func, ast.Attribute):
             owner = call.func.value
             if call.func.attr not in COPYING_METHODS | {"detach"}:  # what is written to it brings no graph back
+                given = [each for each in given_values(call) if not _is_plain(script, each)]  # `x.to(device)`
                 yield from self._of_all(script, [owner], call_stack)
-                yield from self._of_all(script, [owner, *given_values(call)], call_stack, element=True)
+                yield from self._of_all(script, [owner, *given], call_stack, element=True)
             elif element:
                 yield from self.of(script, owner, call_stack, element=True)  # `d.copy()` has the elements of `d`
+
+
+def _is_plain(script: Script, given: ast.expr) -> bool:
+    kinds = script.values(given).kinds
+    return bool(kinds) and kinds <= _PLAIN
 
 
 def _is_builtin(script: Script, given: ast.expr) -> bool:

@@ -320,8 +320,14 @@ def _operations(script: Script, outer: ast.AST, region: ast.AST | None) -> Itera
         ):
             yield call
         elif any(may_have_graph(script, each, region, surely=not computes) for each in arguments):
-            if computes or name is None or not name.startswith("torch."):  # of an autograd function, of a library
+            if computes or not ((name or "").startswith("torch.") or _shows(script, call)):  # an autograd function
                 yield call
+
+
+def _shows(script: Script, call: ast.Call) -> bool:
+    """Whether a function of Python gives a number or a text of what it is handed: `len(x)`, `print(x)`."""
+    name = called_name(script, call.func) or ""
+    return name.startswith("builtins.") and name.removeprefix("builtins.") in ENDING_BUILTINS
 
 
 def _is_strange(script: Script, call: ast.Call) -> bool:

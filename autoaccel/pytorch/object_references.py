@@ -79,8 +79,10 @@ def attribute_reads(
                     yield other, part
         for call in other.syntax_index.calls_named("getattr", "vars", "attrgetter"):
             named = call.args[1] if len(call.args) > 1 else None
-            of_module = classes is not None and bool(call.args) and _is_module(other, call.args[0])
-            if not (isinstance(named, ast.Constant) and named.value != name) and not of_module:
+            elsewhere = bool(call.args) and (
+                _is_librarys(other, call.args[0]) or (classes is not None and _is_module(other, call.args[0]))
+            )
+            if not (isinstance(named, ast.Constant) and named.value != name) and not elsewhere:
                 yield other, call
 
 
@@ -164,7 +166,7 @@ def possible_classes(script: Script, owner: ast.expr) -> frozenset[ast.ClassDef]
 
 def _may_be_same(script: Script, read: ast.Attribute, stored: frozenset[ast.ClassDef] | None) -> bool:
     """Whether an attribute may be read of the same object that it was stored on."""
-    if script.qualname(read) is not None and not script.is_project_name(read):
+    if _is_librarys(script, read):
         return False
     here = possible_classes(script, read.value)
     if here is None:
@@ -172,6 +174,11 @@ def _may_be_same(script: Script, read: ast.Attribute, stored: frozenset[ast.Clas
     if stored is None:
         return bool(here) or (_is_of_tensor(script, read) and read.attr not in METHODS | ATTRIBUTES)
     return not here.isdisjoint(stored) or (not stored and _is_of_tensor(script, read))
+
+
+def _is_librarys(script: Script, expression: ast.expr) -> bool:
+    """Whether it is a library's own name: `getattr(torch.optim, args.optimizer)` asks for one."""
+    return script.qualname(expression) is not None and not script.is_project_name(expression)
 
 
 def _is_module(script: Script, owner: ast.expr) -> bool:

@@ -114,6 +114,8 @@ def _is_kept(script: Script, target: ast.expr) -> bool:
     owner = target
     while isinstance(owner, ast.Subscript):
         owner = owner.value
+    if isinstance(owner, ast.Attribute) and owner.attr == "data" and script.kind(owner.value) is Kind.PARAMETER:
+        return False  # each read gives a new tensor, which is no view that was made without gradients
     if script.kind(owner) not in (*MAY_HOLD, Kind.TENSOR, Kind.BATCH):
         return False
     definitions = script.definitions(owner) if isinstance(owner, ast.Name) else ()

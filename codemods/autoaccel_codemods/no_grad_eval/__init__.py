@@ -85,7 +85,7 @@ from autoaccel.pytorch.evaluation_passes import (
 )
 from autoaccel.pytorch.gradients import GOES_BACKWARD
 from autoaccel.pytorch.run_once_code import runs_once
-from autoaccel.rewriting.rule import Rule
+from autoaccel.rewriting.rule import Rule, UnderDeterminism
 from autoaccel_codemods.no_grad_eval.display_only_forwards import display_only_forwards
 from autoaccel_codemods.no_grad_eval.grad_mode_seen import (
     asks_for_mode,
@@ -108,6 +108,7 @@ RULE = Rule(
     ),
     references=("https://docs.pytorch.org/docs/stable/notes/autograd.html#locally-disabling-gradient-computation",),
     addresses=("evaluation",),
+    under_determinism=UnderDeterminism.REPEATED,
     order=50,
 )
 
