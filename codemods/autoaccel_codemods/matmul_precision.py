@@ -12,6 +12,8 @@ Left alone:
 - scripts that choose: `set_float32_matmul_precision`, `allow_tf32`, `fp32_precision`, deterministic algorithms;
 - linear algebra, double precision, gradients that are differentiated again (`create_graph`, `torch.func`), closures:
   what such programs compute needs its digits;
+- what AA301 leaves alone since it has no products, or since rounded products would be of no use to it: expanded
+  distances, solvers;
 - models of at most 2,000 parameters;
 - networks of convolutions alone, training in several processes, and training that a framework runs.
 
@@ -39,7 +41,7 @@ from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.training_steps import TrainingStep, training_steps
 from autoaccel.rewriting.rule import Rule, UnderDeterminism
 from autoaccel_codemods import autocast
-from autoaccel_codemods.autocast import literal_gain
+from autoaccel_codemods.autocast import literal_gain, skip_reasons
 
 RULE = Rule(
     code="AA303",
@@ -80,6 +82,17 @@ _PRODUCTS = re.compile(
     r"|unfold|timm|hub\.|from_pretrained|getattr\(nn"
 )
 """Products other than convolutions, and models out of sight, which may have some."""
+_AS_FOR_AUTOCAST = tuple(
+    reason.rpartition("}")[2]
+    for reason in (
+        skip_reasons.EXPANDED_DISTANCE,
+        skip_reasons.COMPUTED_MATRIX,
+        skip_reasons.FINITE_DIFFERENCE,
+        skip_reasons.SOLVER,
+        skip_reasons.MANY_TURNS,
+    )
+)
+"""Why AA301 leaves code alone, where that holds for rounded products as well."""
 _SEVERAL = re.compile(r"torch\.distributed|torch import distributed|DistributedDataParallel")
 
 
@@ -90,13 +103,13 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         return
     if backend_settings.is_given(script, "matmul_precision"):
         return
-    left_alone = autocast.check(script)
-    if not left_alone or not all(isinstance(each, Skipped) for each in left_alone):
+    left_alone = [each for each in autocast.check(script) if isinstance(each, Skipped)]
+    if not left_alone or len(left_alone) < len(autocast.check(script)):
         return
     sites = [*(each.call for each in steps[0].backwards), *(each.call for each in steps[0].optimizer_steps)]
     at = min(sites, key=position)
     try:
-        reason = _problem(script) or _in_vain(script, steps)
+        reason = _problem(script) or _in_vain(script, steps) or _as_for_autocast(left_alone)
     except Incomplete as incomplete:
         reason = str(incomplete)
     if reason is not None:
@@ -112,6 +125,14 @@ def _in_vain(script: Script, steps: Sequence[TrainingStep]) -> str | None:
         literal_gain.small(script, step.forwards, reachable_code(script, step.scopes, building=False)) for step in steps
     ]
     return None if None in reasons else reasons[0]
+
+
+def _as_for_autocast(left_alone: Sequence[Skipped]) -> str | None:
+    """Why AA301 leaves the steps alone, where that holds for products in TensorFloat-32, too."""
+    if all(skip_reasons.NO_PRODUCTS in each.reason for each in left_alone):
+        return left_alone[0].reason
+    reasons = (each.reason for each in left_alone if any(part in each.reason for part in _AS_FOR_AUTOCAST))
+    return next(reasons, None)
 
 
 def _problem(script: Script) -> str | None:
