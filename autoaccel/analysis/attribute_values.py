@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis import attributes
+from autoaccel.analysis import attributes, namespaces
 from autoaccel.analysis.attributes import Stored
 from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.analysis.constructor_branches import is_never_run
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 def members(script: Script, owner: ast.expr, name: str, node: ast.expr) -> Values:
     """`owner.name`, which `node` reads."""
-    return union(member(script, each, name, node) for each in script.inference.possible(owner))
+    return union(member(script, each, name, node) for each in having(script.inference.possible(owner), name))
 
 
 def member(script: Script, owner: Value, name: str, node: ast.expr) -> Values:
@@ -50,13 +50,28 @@ def member(script: Script, owner: Value, name: str, node: ast.expr) -> Values:
 
 def of_module(module: Script, name: str) -> Values:
     """An attribute of a module: what it binds the name to, or the module of a package that has the name."""
+    inner = None if _binds(module, name) else module.project.submodule(module, name)
+    return module.inference.exported(name) if inner is None else made(Kind.OBJECT, inner.tree, inner, how="module")
+
+
+def _binds(module: Script, name: str) -> bool:
     names = module.module_scope.definitions
     bound = name in names or "__getattr__" in names or name in rebound_names(module)
-    if not bound and module.project.star_import(module, name) is None:
-        inner = module.project.submodule(module, name)
-        if inner is not None:
-            return made(Kind.OBJECT, inner.tree, inner, how="module")
-    return module.inference.exported(name)
+    return bound or module.project.star_import(module, name) is not None
+
+
+def having(owners: Values, name: str) -> Values:
+    """Of several objects those whose attribute may be read: of a module that surely lacks it, reading it raises."""
+    if len(owners) < 2 or namespaces.is_dunder(name):
+        return owners
+    return Values(each for each in owners if not _lacks(each, name)) or owners
+
+
+def _lacks(owner: Value, name: str) -> bool:
+    module = owner.script if owner.kind is Kind.OBJECT and owner.how == "module" else None
+    if module is None or _binds(module, name) or module.project.submodule(module, name) is not None:
+        return False
+    return namespaces.names(module) is not None
 
 
 def attribute_of(ref: ClassRef, name: str, *, instance: bool = True) -> Values | None:

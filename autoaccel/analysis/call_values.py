@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis import computed_members
-from autoaccel.analysis.attribute_values import attribute_of, member, members
+from autoaccel.analysis.attribute_values import attribute_of, having, member, members
 from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.classes import derived_classes, instance_kind, lineage
 from autoaccel.analysis.iteration_wrappers import handed_on, iterables, side_by_side
@@ -45,7 +45,8 @@ def call_values(script: Script, node: ast.Call) -> Values:
     function = node.func
     possible = script.inference.possible
     if isinstance(function, ast.Attribute) and script.qualname(function) is None:
-        return union(_method(script, owner, function, node) for owner in possible(function.value))
+        owners = having(possible(function.value), function.attr)
+        return union(_method(script, owner, function, node) for owner in owners)
     if computed_members.lookup(function) is not None:
         return _of_members(script, possible(function), node)
     return union(_result(script, callee, node) for callee in possible(function))
@@ -183,6 +184,8 @@ def _external_call(script: Script, name: str, node: ast.Call) -> Values:
         return read | possible(arguments[2]) if len(arguments) > 2 else read
     if name == "builtins.getattr" and (looked_up := computed_members.looked_up(script, node)) is not None:
         return looked_up
+    if name == "importlib.import_module":
+        return computed_members.imported(script, node)
     if name in _AROUND and first is not None:
         return made(Kind.ITERATOR, node, script, how=_AROUND[name], items=((None, iterables(possible(first))),))
     if name == "builtins.zip":

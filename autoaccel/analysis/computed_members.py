@@ -11,16 +11,15 @@ import re
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis import namespaces
-from autoaccel.analysis.attribute_values import stored_values
+from autoaccel.analysis.attribute_values import having, stored_values
 from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.rebound_names import rebindings
-from autoaccel.dataflow.abstract_values import ANY, NOTHING, Kind, Value, Values, union
+from autoaccel.dataflow.abstract_values import ANY, NOTHING, Kind, Value, Values, made, union
 from autoaccel.dataflow.call_arguments import given_values, positional, unpacks
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.qualified_names import canonical
 from autoaccel.dataflow.query import fixpoint, once
 from autoaccel.library_models import library_members, library_values
-from autoaccel.library_models.python_names import TEXT_RUNNERS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -61,6 +60,8 @@ def members(script: Script, owners: Values, key: ast.expr) -> Values:
     if not owners or not texts:
         return NOTHING  # as yet: it depends on itself
     names = _names_among(texts)
+    if names is not None and len(names) == 1:
+        owners = having(owners, *names)
     found = union(_members(script, owner, names) for owner in owners)
     return ANY if any(_is_unseen(value) for value in found.unordered()) else found
 
@@ -82,6 +83,61 @@ def _members(script: Script, owner: Value, names: frozenset[str] | None) -> Valu
     return union(library_values.named(canonical(f"{owner.name}.{name}")) for name in found) or ANY
 
 
+# -- modules that are imported by computed names
+
+
+def imported(script: Script, call: ast.Call) -> Values:
+    """The modules that `importlib.import_module("models." + name)` may give: those of the project below the package
+    with which the name surely begins."""
+    start = _start_of_name(script, call)
+    if start is None or "." not in start:
+        return ANY
+    found = [each for each in script.project.related(script) if _is_called(script, each, start)]
+    if len(found) > script.project.bounds.members:
+        raise Incomplete("a module is chosen among more than are looked at")
+    return union(made(Kind.OBJECT, each.tree, each, how="module") for each in found) or ANY
+
+
+def _start_of_name(script: Script, call: ast.Call) -> str | None:
+    """What the name of an imported module begins with, from its package on."""
+    match call:
+        case ast.Call(args=[name], keywords=[]):
+            return _beginning(script, name)
+        case (
+            ast.Call(args=[name, package], keywords=[])
+            | ast.Call(args=[name], keywords=[ast.keyword(arg="package", value=package)])
+        ):
+            inner = _beginning(script, name)
+            if isinstance(package, ast.Constant) and isinstance(package.value, str) and inner is not None:
+                return f"{package.value}{inner}" if inner[:1] == "." and inner[1:2] != "." else None
+    return None
+
+
+def _beginning(script: Script, text: ast.expr) -> str | None:
+    """What a text begins with that is put together: `"models." + name`, `f"models.{name}"`."""
+    match behind(script, text):
+        case ast.Constant(value=str() as start) | ast.JoinedStr(values=[ast.Constant(value=str() as start), *_]):
+            return start
+        case ast.BinOp(left=left, op=ast.Add()):
+            return _beginning(script, left)
+        case ast.BinOp(left=ast.Constant(value=str() as template), op=ast.Mod()):
+            return template.partition("%")[0]
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str() as template), attr="format")):
+            return template.partition("{")[0]
+        case _:
+            return None
+
+
+def _is_called(script: Script, module: Script, start: str) -> bool:
+    """Whether a file is what a script imports under a name that begins like this."""
+    if module.path is None:
+        return False
+    parts = [*module.path.parent.parts, *([module.path.stem] if module.path.stem != "__init__" else [])]
+    names = (".".join(parts[at:]) for at in range(len(parts)))
+    found = (script.project.locate(script, name, 0) for name in names if name.startswith(start))
+    return (module.path, ()) in found
+
+
 @fixpoint(False, True)
 def _is_extended(script: Script, module: str) -> bool:
     """Whether a program may give a module of a library other members than it has:
@@ -98,22 +154,9 @@ def _extends(script: Script, module: str) -> bool:
     """The same of one file."""
     stored = (each.value for each in script.find(ast.Attribute) if isinstance(each.ctx, ast.Store))
     given = (call.args[0] for call in script.syntax_index.calls_named("setattr") if call.args)
-    tables = (owner for table, owner in namespaces.namespaces(script) if owner and _may_change(script, table))
+    tables = (owner for table, owner in namespaces.namespaces(script) if owner and namespaces.may_change(script, table))
     owners = (value for each in (*given, *tables) for value in script.inference.possible(each))
     return any(script.qualname(each) == module for each in stored) or any(each.name == module for each in owners)
-
-
-def _may_change(script: Script, table: ast.expr) -> bool:
-    """Whether a use of a table of names is no mere look at it."""
-    match script.parent(table):
-        case ast.Subscript(value=value, ctx=ast.Load()) if value is table:
-            return False
-        case ast.Attribute(attr="items" | "keys" | "values" | "get" | "copy"):
-            return False
-        case ast.For() | ast.comprehension() | ast.Compare():
-            return False
-        case _:
-            return True
 
 
 def _is_unseen(value: Value) -> bool:
@@ -126,7 +169,7 @@ def _is_unseen(value: Value) -> bool:
 @fixpoint(NOTHING, ANY)
 def _all_members(module: Script) -> Values:
     """All that a module of the project has, under whatever name; `ANY` where that is not seen."""
-    names = _names(module, frozenset())
+    names = namespaces.names(module)
     if names is None:
         return ANY
     if len(names) > module.project.bounds.members:
@@ -138,35 +181,6 @@ def _all_members(module: Script) -> Values:
             found |= ANY if given.missing is not None else union(map(stored_values, given))
     files = {module, *(file for file, _ in names)}
     return found | {_A_MODULE} if any(each.path is None or each.path.stem == "__init__" for each in files) else found
-
-
-def _names(module: Script, above: frozenset[Script]) -> tuple[tuple[Script, str], ...] | None:
-    """The names of a module, each with the file that gives it its value; None where there may be others."""
-    scope = module.module_scope
-    if "__getattr__" in scope.definitions or any(_may_change(module, call) for call in namespaces.own(module)):
-        return None
-    runs = (
-        isinstance(each.func, ast.Name) or (module.qualname(each.func) or "").startswith("builtins.")
-        for each in module.syntax_index.calls_named(*TEXT_RUNNERS)
-    )
-    if any(runs) or module.syntax_index.calls_named("setattr") or "sys.modules" in module.text:
-        return None
-    found = {(module, name): None for name in scope.definitions if not _is_dunder(name)}
-    for star in scope.stars:
-        source = module.project.imported(module, *star)
-        if source is None or source[1] is not None:
-            return None
-        if source[0] in above | {module}:
-            continue
-        given = _names(source[0], above | {module})
-        if given is None:
-            return None
-        found |= {each: None for each in given if namespaces.taken_by_star(source[0], each[1])}
-    return tuple(found)
-
-
-def _is_dunder(name: str) -> bool:
-    return name.startswith("__") and name.endswith("__")
 
 
 # -- calls of what was looked up

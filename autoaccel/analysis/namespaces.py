@@ -1,5 +1,5 @@
-"""What is assigned through the namespace of an object: `vars(engine)["log"] = f`, `self.__dict__.update(options)`; and
-where a file looks through the names of its own."""
+"""What is assigned through the namespace of an object: `vars(engine)["log"] = f`, `self.__dict__.update(options)`;
+where a file looks through the names of its own, and which these are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import last_name
-from autoaccel.library_models.python_names import LOOKING
+from autoaccel.library_models.python_names import LOOKING, TEXT_RUNNERS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -171,3 +171,51 @@ def taken_by_star(module: Script, name: str) -> bool:
     if len(definitions) != 1 or not isinstance(listed, ast.List | ast.Tuple) or module.uses(definitions[0]):
         return True
     return any(not isinstance(each, ast.Constant) or each.value == name for each in listed.elts)
+
+
+def may_change(script: Script, table: ast.expr) -> bool:
+    """Whether a use of a table of names is no mere look at it."""
+    match script.parent(table):
+        case ast.Subscript(value=value, ctx=ast.Load()) if value is table:
+            return False
+        case ast.Attribute(attr="items" | "keys" | "values" | "get" | "copy"):
+            return False
+        case ast.For() | ast.comprehension() | ast.Compare():
+            return False
+        case _:
+            return True
+
+
+@once
+def names(module: Script) -> tuple[tuple[Script, str], ...] | None:
+    """The names of a module, each with the file that gives it its value; None where there may be others. Those with two
+    underscores around them are left out."""
+    return _names(module, frozenset())
+
+
+def _names(module: Script, above: frozenset[Script]) -> tuple[tuple[Script, str], ...] | None:
+    scope = module.module_scope
+    if "__getattr__" in scope.definitions or any(may_change(module, call) for call in own(module)):
+        return None
+    runs = (
+        isinstance(each.func, ast.Name) or (module.qualname(each.func) or "").startswith("builtins.")
+        for each in module.syntax_index.calls_named(*TEXT_RUNNERS)
+    )
+    if any(runs) or module.syntax_index.calls_named("setattr") or "sys.modules" in module.text:
+        return None
+    found = {(module, name): None for name in scope.definitions if not is_dunder(name)}
+    for star in scope.stars:
+        source = module.project.imported(module, *star)
+        if source is None or source[1] is not None:
+            return None
+        if source[0] in above | {module}:
+            continue
+        given = _names(source[0], above | {module})
+        if given is None:
+            return None
+        found |= {each: None for each in given if taken_by_star(source[0], each[1])}
+    return tuple(found)
+
+
+def is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")

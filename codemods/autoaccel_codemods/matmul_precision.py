@@ -103,8 +103,9 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         return
     if backend_settings.is_given(script, "matmul_precision"):
         return
-    left_alone = [each for each in autocast.check(script) if isinstance(each, Skipped)]
-    if not left_alone or len(left_alone) < len(autocast.check(script)):
+    of_autocast = [*autocast.check(script)]
+    left_alone = [each for each in of_autocast if isinstance(each, Skipped)]
+    if not left_alone or len(left_alone) < len(of_autocast):
         return
     sites = [*(each.call for each in steps[0].backwards), *(each.call for each in steps[0].optimizer_steps)]
     at = min(sites, key=position)

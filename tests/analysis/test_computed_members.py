@@ -217,11 +217,53 @@ MEMBERS = {
     ),
     "names of another library": ("getattr(timm, name)()", "import timm\n", {}, None),
 }
+IMPORT = "from importlib import import_module\n"
+BY_IMPORT = "import importlib\nx = importlib.import_module({})\n"
+SHALLOW = {"models/shallow.py": NETS.replace("Deep", "Shallow"), "models/parts.py": SWISH}
+TWO = {"models/nets.py": NETS, **SHALLOW}
+OTHER = {"data/nets.py": "class Deep:\n    pass\n"}
+IMPORTED = {
+    "a sum": ("x.Deep()", BY_IMPORT.format("'models.' + name"), TWO, ["Deep"]),
+    "of both": ("x.make()", BY_IMPORT.format("'models.' + name"), TWO, ["Deep", "Shallow"]),
+    "a formatted text": ("x.Deep()", BY_IMPORT.format("f'models.{name}'"), TWO, ["Deep"]),
+    "a template": ("x.Deep()", BY_IMPORT.format("'models.{}'.format(name)"), TWO, ["Deep"]),
+    "an old template": ("x.Deep()", BY_IMPORT.format("'models.%s' % name"), TWO, ["Deep"]),
+    "a longer start": ("x.Net()", BY_IMPORT.format("'models.sh' + name"), TWO, ["Net"]),
+    "a text with a name": ("x.Deep()", "place = 'models.' + name\n" + BY_IMPORT.format("place"), TWO, ["Deep"]),
+    "within a package": ("x.Deep()", BY_IMPORT.format("'.' + name, package='models'"), TWO, ["Deep"]),
+    "at once": ("import_module('models.' + name).Deep()", IMPORT, TWO, ["Deep"]),
+    "and a lookup": ("getattr(import_module('models.' + name), 'Deep')()", IMPORT, TWO, ["Deep"]),
+    "no other package": ("x.Deep()", BY_IMPORT.format("'models.' + name"), {**TWO, **OTHER}, ["Deep"]),
+    "any module": ("x.Deep()", BY_IMPORT.format("name"), TWO, None),
+    "any package": ("x.Deep()", BY_IMPORT.format("'models' + name"), TWO, None),
+    "what begins with a name": ("x.Deep()", BY_IMPORT.format("kind + '.' + name"), TWO, None),
+    "of a package that is computed": ("x.Deep()", BY_IMPORT.format("'.' + name, package=kind"), TWO, None),
+    "of the package above": ("x.Deep()", BY_IMPORT.format("'..' + name, package='models'"), TWO, None),
+    "a library's": ("x.Deep()", BY_IMPORT.format("'timm.' + name"), TWO, None),
+    "one that may have any name": (
+        "x.Deep()",
+        BY_IMPORT.format("'models.' + name"),
+        {**TWO, "models/more.py": "globals().update(found)\n"},
+        None,
+    ),
+    "one that another file gives the name": (
+        "x.Deep()",
+        "import models.parts\nmodels.parts.Deep = make\n" + BY_IMPORT.format("'models.' + name"),
+        TWO,
+        None,
+    ),
+}
 
 
 @pytest.mark.parametrize("case", MEMBERS)
 def test_what_a_lookup_gives(tmp_path: Path, case: str) -> None:
     expression, before, files, expected = MEMBERS[case]
+    assert said(tmp_path, f"{before}{expression}\n", files) == (None if expected is None else sorted(expected))
+
+
+@pytest.mark.parametrize("case", IMPORTED)
+def test_what_an_import_gives(tmp_path: Path, case: str) -> None:
+    expression, before, files, expected = IMPORTED[case]
     assert said(tmp_path, f"{before}{expression}\n", files) == (None if expected is None else sorted(expected))
 
 

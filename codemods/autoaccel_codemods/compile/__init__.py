@@ -56,7 +56,7 @@ RULE = Rule(
     name="compile",
     tier=Tier.NUMERICS,
     needles=(b"optim", b".backward(", b"train(", b"Trainer(", b"eval(", b"_model()"),
-    pattern=r"torch|\.(?:backward|zero_grad|step)\(",
+    pattern=r"torch|[Mm]odel|[Nn]et|\.(?:backward|zero_grad|step)\(",
     references=(
         "https://docs.pytorch.org/docs/stable/torch.compiler.html",
         "https://docs.pytorch.org/docs/stable/generated/torch.compile.html",
