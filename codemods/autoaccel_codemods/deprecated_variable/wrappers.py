@@ -22,6 +22,7 @@ _TENSOR_CLASSES = re.compile(
     re.MULTILINE,
 )
 _WRAPPING = re.compile(r"\bwrap(s|ped|ping)?\b[^,;.]*\bvariables?\b(?!.*(,|;|\band\b))", re.IGNORECASE)
+_OWN_CLASS = "what it is given may be of a class of its own, which `Variable` takes off"
 _PARAMETERS = ("data", "requires_grad", "volatile")
 
 Edits = tuple[Edit, ...]
@@ -43,7 +44,36 @@ def edits(script: Script, use: ast.expr) -> Edits | str:
     if _is_tested(script, use):
         spelling, imports = script.spell("torch.Tensor", use)
         return Replace(use, Code(spelling)), *imports
+    if (mapped := _mapped(script, use)) is not None:
+        return _tensors(script, *mapped)
     return "it is used other than by a call"
+
+
+def _mapped(script: Script, use: ast.expr) -> tuple[ast.Call, ast.Tuple | ast.List] | None:
+    """`x, y = map(Variable, (x, y))`: the call, and what is wrapped one by one."""
+    call = script.parent(use)
+    match call, script.parent(call) if call is not None else None:
+        case (
+            ast.Call(func=ast.Name(id="map") as function, args=[first, ast.Tuple() | ast.List() as given], keywords=[]),
+            ast.Assign(targets=[ast.Tuple(elts=targets) | ast.List(elts=targets)]),
+        ) if first is use and not script.definitions(function):
+            plain = not any(isinstance(each, ast.Starred) for each in (*targets, *given.elts))
+            return (call, given) if plain and len(targets) == len(given.elts) else None
+        case _:
+            return None
+
+
+def _tensors(script: Script, call: ast.Call, given: ast.Tuple | ast.List) -> Edits | str:
+    if not all(is_tensor(script, each) for each in given.elts):
+        return "what it is given may not be a tensor"
+    if _has_tensor_classes(script):
+        return _OWN_CLASS
+    parts = [f"{{{at}}}{_detached(script, each)}" for at, each in enumerate(given.elts)]
+    return (Replace(call, Code(", ".join(parts), tuple(given.elts))),)
+
+
+def _detached(script: Script, tensor: ast.expr) -> str:
+    return ".detach()" if origin(script, tensor) is Origin.UNKNOWN else ""
 
 
 def _is_tested(script: Script, use: ast.expr) -> bool:
@@ -66,7 +96,7 @@ def _tensor(script: Script, call: ast.Call) -> Edits | str:
     if tensor is None or not (is_tensor(script, tensor) or _is_part_of_buffer(script, tensor)):
         return "what it is given may not be a tensor"
     if _has_tensor_classes(script):
-        return "what it is given may be of a class of its own, which `Variable` takes off"
+        return _OWN_CLASS
     if "volatile" in given and not is_constant(given["volatile"], False):
         problem = _records_gradients(script, call)
         if problem is not None:
@@ -148,17 +178,17 @@ def empty_assignments(
 ) -> Iterator[tuple[ast.stmt, list[ast.expr]]]:
     """Statements such as `x, y = Variable(x), y` of which `x, y = x, y` would be left, with the uses in them."""
     bare = {
-        edit.node: (use, edit.code.holes[0])
+        edit.node: (use, edit.code.holes)
         for use, made in edits_of.items()
         if not isinstance(made, str)
         for edit in made
-        if isinstance(edit, Replace) and edit.code.text == "{0}"
+        if isinstance(edit, Replace) and edit.code.text == ", ".join(f"{{{at}}}" for at in range(len(edit.code.holes)))
     }
     for statement in {script.statement(use): None for use in edits_of}:
         if not isinstance(statement, ast.Assign) or len(statement.targets) != 1 or not _may_go(script, statement):
             continue
         targets, values = _parts(statement.targets[0]), _parts(statement.value)
-        left = [bare[each][1] if each in bare else each for each in values]
+        left = [part for each in values for part in (bare[each][1] if each in bare else [each])]
         if len(targets) == len(left) and all(map(_is_same_name, targets, left)) and _is_own(script, statement, left):
             yield statement, [bare[each][0] for each in values if each in bare]
 
