@@ -335,7 +335,7 @@ class _HostTensor:
                         return self._handed_to(where, call, node)
                 case ast.Assign(targets=targets):
                     plain = all(isinstance(each, ast.Name | ast.Tuple | ast.List) for each in targets)
-                    return parent if plain and not _stores(targets) else None
+                    return parent if plain and not stores_in_objects(targets) else None
                 case ast.AugAssign(value=value) if value is node:
                     held = any(value.kind is not Kind.NUMBER for value in where.values(parent.target))
                     return None if held and isinstance(node, ast.List | ast.Tuple) else parent
@@ -401,7 +401,7 @@ def _arguments(call: ast.Call) -> Iterator[ast.expr]:
     yield from (keyword.value for keyword in call.keywords)
 
 
-def _stores(targets: Iterable[ast.expr]) -> bool:
+def stores_in_objects(targets: Iterable[ast.expr]) -> bool:
     """Whether an assignment puts something into an object: `self.x, y = batch`."""
     return any(isinstance(part, ast.Attribute | ast.Subscript) for target in targets for part in ast.walk(target))
 

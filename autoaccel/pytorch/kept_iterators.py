@@ -28,11 +28,11 @@ from autoaccel.pytorch.loader_loops import (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptIterator:
-    """A name for iterators over loaders that nothing reads but `next(name)`, all in one function, and of which every
-    batch gets names.
+    """A name for iterators over loaders that nothing reads but `next(name)`, all in one function.
 
-    `loaders` are the loaders where the iterators are made, `sites` the calls of `next`, `target` what the first of them
-    is assigned to, `through` the bindings of the name."""
+    `loaders` are the loaders where the iterators are made, `sites` the calls of `next`, `target` the names that the
+    first of them gives its batch, or that call itself (`next(batches).to(device)`), `through` the bindings of the
+    name."""
 
     loaders: tuple[ast.expr, ...]
     sites: tuple[ast.Call, ...]
@@ -119,10 +119,8 @@ def _kept(script: Script, definitions: list[Definition]) -> KeptIterator | None:
     if not all(_lasts(script, each, [*sites]) for each in known):
         return None
     ordered = sorted(sites, key=position)
-    targets = [_target(script, each) for each in ordered]
-    if targets[0] is None or None in targets:
-        return None
-    return KeptIterator(tuple(known), tuple(ordered), targets[0], tuple(definitions))
+    target = _target(script, ordered[0]) or ordered[0]
+    return KeptIterator(tuple(known), tuple(ordered), target, tuple(definitions))
 
 
 def _target(script: Script, call: ast.Call) -> ast.expr | None:

@@ -19,7 +19,7 @@ from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.dataflow.syntax_index import Function, breadth_first, position
 from autoaccel.library_models.tensor_views import JOINING, VIEW_METHODS
 from autoaccel.pytorch.batches import changed_in_place
-from autoaccel.pytorch.host_writes import changed_after
+from autoaccel.pytorch.host_writes import changed_after, stores_in_objects
 from autoaccel.pytorch.kept_iterators import BatchSource
 from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop, loader_loops, transfers
 from autoaccel.pytorch.recursive_moves import is_other_type
@@ -65,6 +65,9 @@ class BatchReads:
 
     def _collect(self) -> list[Read]:
         found: list[Read] = []
+        for taken in self.loop.sites:
+            if isinstance(taken, ast.Call):
+                found.extend(self._follow(self.script, taken, ()))
         done: set[tuple[Script, Function | None]] = set()
         while pending := [place for place in self.functions if place not in done]:
             script, function = pending[0]
@@ -151,10 +154,13 @@ class BatchReads:
         for path in sorted({value.path for value in batches}, key=str):
             yield from self._follow(script, name, path)
 
-    def _follow(self, script: Script, name: ast.Name, path: ElementPath) -> Iterator[Read]:
-        """Outwards from a name until it is moved, asked for a fact, given a name, handed over, or used."""
+    def _follow(self, script: Script, name: ast.Name | ast.Call, path: ElementPath) -> Iterator[Read]:
+        """Outwards from a name, or a call of `next`, until it is moved, asked for a fact, given a name, handed over, or
+        used."""
         moves = (each for each in self.transfers.values() if each.script is script)
-        if is_key(script, name) or any(is_other_type(script, name, each) for each in moves):
+        if isinstance(name, ast.Name) and (
+            is_key(script, name) or any(is_other_type(script, name, each) for each in moves)
+        ):
             return
         node: ast.expr = name
         while True:
@@ -206,7 +212,7 @@ class BatchReads:
                     return
                 case ast.comprehension() | ast.For():
                     return
-                case ast.Assign(targets=[target]) if not isinstance(target, ast.Attribute | ast.Subscript):
+                case ast.Assign(targets=[target]) if not stores_in_objects([target]):
                     if _is_lost(script, target):
                         yield Read(script, name, path, None)
                     return
@@ -414,16 +420,18 @@ def _gradients(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
             yield attribute.value, attribute
 
 
-def _moved_otherwise(choice: ast.IfExp, name: ast.Name, transfers: dict[ast.Call, BatchTransfer]) -> bool:
+def _moved_otherwise(choice: ast.IfExp, name: ast.expr, transfers: dict[ast.Call, BatchTransfer]) -> bool:
     """`v.to(device) if torch.is_tensor(v) else v`: what stays is no tensor, or there is no device at all."""
     moved = [node for node in breadth_first(choice.body) if isinstance(node, ast.Call) and node in transfers]
     return bool(moved) and choice.orelse is name
 
 
-def _left_otherwise(script: Script, kept: ast.Assign, name: ast.Name, transfers: dict[ast.Call, BatchTransfer]) -> bool:
+def _left_otherwise(script: Script, kept: ast.Assign, name: ast.expr, transfers: dict[ast.Call, BatchTransfer]) -> bool:
     """`if torch.is_tensor(v): out[k] = v.to(device)`, `else: out[k] = v`: what stays is no tensor."""
     choice = script.parent(kept)
-    if not isinstance(choice, ast.If) or kept not in choice.orelse or not asks_type(choice.test):
+    if not isinstance(name, ast.Name) or not isinstance(choice, ast.If) or kept not in choice.orelse:
+        return False
+    if not asks_type(choice.test):
         return False
     moved = [
         each.value.func
@@ -453,7 +461,7 @@ def _is_lost(script: Script, target: ast.expr) -> bool:
 def _unpacks(script: Script, parent: ast.Tuple) -> bool:
     """`x, y = a, b`: each side has names of its own, which are followed on their own."""
     match script.parent(parent):
-        case ast.Assign(targets=[ast.Tuple()]):
-            return True
+        case ast.Assign(targets=[ast.Tuple() as target]):
+            return not stores_in_objects([target])
         case _:
             return False
