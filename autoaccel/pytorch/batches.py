@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from autoaccel.analysis.call_values import returned
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import Kind, any_item
+from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once, once_all
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import AddImport, InsertAfter
@@ -21,7 +21,7 @@ from autoaccel.pytorch.changing_calls import (
     writes_to_input,
 )
 from autoaccel.pytorch.datasets import item_methods, origins
-from autoaccel.pytorch.kept_iterators import batch_sources
+from autoaccel.pytorch.kept_iterators import batch_sources, loaders_of
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_made
 from autoaccel.pytorch.loader_loops import BatchTransfer
 from autoaccel.pytorch.tensor_type_aliases import chosen_type, tensor_type
@@ -148,12 +148,8 @@ def _creations(script: Script, site: ast.AST) -> list[tuple[Script, ast.Call]]:
     ]
     match site:
         case ast.Call(func=ast.Name(id="next"), args=[iterator, *_]) if not found:
-            given = [any_item(value) if value.kind is Kind.ITERATOR else None for value in script.values(iterator)]
-            loaders = [value for values in given for value in values or ()]
-            if all(given) and all(value.kind is Kind.LOADER for value in loaders):
-                found = [
-                    (each.script, each.node) for each in loaders if each.script and isinstance(each.node, ast.Call)
-                ]
+            loaders = loaders_of(script, iterator)
+            found = [(each.script, each.node) for each in loaders if each.script and isinstance(each.node, ast.Call)]
     return found
 
 

@@ -1,18 +1,19 @@
 """Iterators over loaders that have a name and give their batches to `next(name)`, not to a loop.
 
 `batches = iter(loader)` with a new one where it has run out, `batches = cycle(loader)` of a generator of the script's
-own that goes over the loader again and again.
+own that goes over the loader again and again; `self.batches = cycle(loader)` that a trainer keeps.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from autoaccel.analysis.iteration_wrappers import wrapped_argument
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.abstract_values import Kind, Value, any_item
+from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import once_all
 from autoaccel.dataflow.syntax_index import position
@@ -24,20 +25,20 @@ from autoaccel.pytorch.loader_loops import (
     moves_parts,
     transfers,
 )
+from autoaccel.pytorch.object_references import attribute_reads, possible_classes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptIterator:
-    """A name for iterators over loaders that nothing reads but `next(name)`, all in one function.
+    """A name, or an attribute, for iterators over loaders that nothing reads but `next(name)`, all in one function.
 
-    `loaders` are the loaders where the iterators are made, `sites` the calls of `next`, `target` the names that the
-    first of them gives its batch, or that call itself (`next(batches).to(device)`), `through` the bindings of the
-    name."""
+    `loaders` are the loaders where the iterators are made, for an attribute maybe in other functions; `sites` the calls
+    of `next`, `target` the names that the first of them gives its batch, or that call itself
+    (`next(batches).to(device)`)."""
 
     loaders: tuple[ast.expr, ...]
     sites: tuple[ast.Call, ...]
     target: ast.expr
-    through: tuple[Definition, ...]
 
     @property
     def node(self) -> ast.Call:
@@ -63,6 +64,11 @@ def kept_iterators(script: Script) -> Iterator[KeptIterator]:
             kept = _kept(script, definitions) if name in names else None
             if kept is not None:
                 yield kept
+    kept_in = [each for call in _nexts(script) for each in call.args[:1] if isinstance(each, ast.Attribute)]
+    for attribute in dict.fromkeys(each.attr for each in kept_in):
+        kept = _kept_by_attribute(script, attribute)
+        if kept is not None:
+            yield kept
 
 
 @once_all
@@ -83,8 +89,12 @@ def nexts_not_followed(script: Script) -> Iterator[ast.Call]:
 
 def _is_prefetched(script: Script, taken: ast.Call) -> bool:
     """Whether `next` takes its batches from `iter(accel.prefetch(loader))`."""
-    names = [each for each in taken.args if isinstance(each, ast.Name)]
-    made = [each.value for name in names for each in script.definitions(name)]
+    made: list[ast.expr | None] = []
+    match taken.args[0]:
+        case ast.Name() as name:
+            made += [each.value for each in script.definitions(name)]
+        case ast.Attribute(attr=attribute):
+            made += [_assigned(script, each) for each in script.syntax_index.stored(attribute)]
     return bool(made) and all(
         isinstance(call, ast.Call) and any(looks_prefetched(script, each) for each in call.args) for call in made
     )
@@ -97,30 +107,69 @@ def _nexts(script: Script) -> Iterator[ast.Call]:
 
 
 def _kept(script: Script, definitions: list[Definition]) -> KeptIterator | None:
-    loaders = [_iterated(script, each) for each in definitions]
+    loaders = [_iterated(script, each.whole) for each in definitions]
     wrapped = {each for each in loaders if each is not None}
     definitions = [each for each in definitions if {*script.uses(each)} - wrapped]  # not of `loader = cycle(loader)`
-    loaders = [_iterated(script, each) for each in definitions]
+    if any(script.additions(each) for each in definitions):
+        return None
+    uses = [use for each in definitions for use in script.uses(each)]
+    kept = _asked_alone(script, [_iterated(script, each.whole) for each in definitions], uses)
+    if kept is None or any(script.function(each) is not script.function(kept.node) for each in kept.loaders):
+        return None
+    return kept
+
+
+def _kept_by_attribute(script: Script, name: str) -> KeptIterator | None:
+    """The same for an attribute: whatever it is of, and whoever may read it, by its name or one that is computed."""
+    stores = script.syntax_index.stored(name)
+    classes = [possible_classes(script, each.value) for each in stores]
+    of_any = None if None in classes else frozenset(each for found in classes for each in found or ())
+    try:
+        reads = [*attribute_reads(script, of_any, name, called=True)]
+    except Incomplete:
+        return None
+    if any(file is not script for file, _ in reads):
+        return None
+    kept = _asked_alone(script, [_iterated(script, _assigned(script, each)) for each in stores], [e for _, e in reads])
+    if kept is None or not all(loaders_of(script, each.args[0]) for each in kept.sites):
+        return None
+    return kept
+
+
+def _asked_alone(script: Script, loaders: list[ast.expr | None], uses: Iterable[ast.expr]) -> KeptIterator | None:
+    """What all iterators over these loaders are if they are used so, and no other way."""
     sites: dict[ast.Call, None] = {}
-    for each in definitions:
-        if script.additions(each):
-            return None
-        for use in script.uses(each):
-            match script.parent(use):
-                case ast.Call(func=ast.Name(id="next") as name, args=[_], keywords=[]) as call if (
-                    call.func is not use and not script.definitions(name)
-                ):
-                    sites[call] = None
-                case _:
-                    return None
+    for use in uses:
+        match script.parent(use):
+            case ast.Call(func=ast.Name(id="next") as name, args=[_], keywords=[]) as call if (
+                call.func is not use and not script.definitions(name)
+            ):
+                sites[call] = None
+            case _:
+                return None
     known = [each for each in loaders if each is not None]
-    if not sites or len(known) < len(definitions) or len({script.function(each) for each in (*known, *sites)}) > 1:
+    if not sites or len(known) < len(loaders) or len({script.function(each) for each in sites}) > 1:
         return None
     if not all(_lasts(script, each, [*sites]) for each in known):
         return None
     ordered = sorted(sites, key=position)
-    target = _target(script, ordered[0]) or ordered[0]
-    return KeptIterator(tuple(known), tuple(ordered), target, tuple(definitions))
+    return KeptIterator(tuple(known), tuple(ordered), _target(script, ordered[0]) or ordered[0])
+
+
+def loaders_of(script: Script, iterator: ast.expr) -> list[Value]:
+    """The loaders that what is asked for the next batch goes over; none where it may be anything else."""
+    given = [any_item(value) if value.kind is Kind.ITERATOR else None for value in script.values(iterator)]
+    loaders = [value for values in given for value in values or ()]
+    return loaders if all(given) and all(value.kind is Kind.LOADER for value in loaders) else []
+
+
+def _assigned(script: Script, target: ast.expr) -> ast.expr | None:
+    """What a statement of its own stores in an attribute."""
+    match script.parent(target):
+        case ast.Assign(targets=[_], value=value) | ast.AnnAssign(value=value):
+            return value
+        case _:
+            return None
 
 
 def _target(script: Script, call: ast.Call) -> ast.expr | None:
@@ -159,9 +208,9 @@ def _lasts(script: Script, loader: ast.expr, sites: list[ast.Call]) -> bool:
     return not any(script.inside(site, loop) for node in made for loop in script.loops(node) for site in sites)
 
 
-def _iterated(script: Script, definition: Definition) -> ast.expr | None:
-    """The loader that a name is bound to an iterator over."""
-    match definition.whole:
+def _iterated(script: Script, iterator: ast.expr | None) -> ast.expr | None:
+    """The loader that an iterator goes over."""
+    match iterator:
         case ast.Call(func=ast.Name(id="iter") as name, args=[given], keywords=[]) if not script.definitions(name):
             loader: ast.expr | None = given
         case ast.Call() as call:

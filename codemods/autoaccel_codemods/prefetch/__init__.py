@@ -143,8 +143,8 @@ def _not_kept(taken: ast.Call) -> str:
     match taken.args:
         case [ast.Call(func=ast.Name(id="iter"))]:
             return "its batches are taken by `next(…)`, each from an iterator of its own"
-        case [ast.Name(), *_]:
-            return "its batches are taken by `next(…)` from what may be no loader's, or is read elsewhere"
+        case [ast.Name() | ast.Attribute(), *_]:
+            return "its batches are taken by `next(…)` from what may be no loader's, or is set or read elsewhere"
         case _:
             return "its batches are taken by `next(…)` from an iterator that has no name of its own"
 

@@ -7,11 +7,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from autoaccel.analysis import Script
-from autoaccel.analysis.classes import lineage
+from autoaccel.analysis.attributes import stored_as, stores
+from autoaccel.analysis.classes import derived_classes, lineage, methods
+from autoaccel.dataflow.abstract_values import ClassRef
+from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.definitions import Definition
+from autoaccel.dataflow.syntax_index import Function
 from autoaccel.pytorch.batches import Target, device_of, is_repeatable
 from autoaccel.pytorch.device_expressions import is_numbered, precedes
-from autoaccel.pytorch.kept_iterators import BatchSource
+from autoaccel.pytorch.execution_order import runs_after
+from autoaccel.pytorch.kept_iterators import BatchSource, KeptIterator
 from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop
 from autoaccel.pytorch.recursive_moves import parameter
 from autoaccel_codemods.prefetch.batch_reads import BatchReads
@@ -83,9 +88,60 @@ def _is_set_when_made(script: Script, device: ast.expr | None) -> bool:
 
 def _is_bound_at_loader(script: Script, loop: BatchSource, name: ast.Name) -> bool:
     """Whether a name has the same value already where the loader is wrapped, if that is before the loop's header."""
-    before = loop.before if isinstance(loop, LoaderLoop) else None
-    places = [before or script.statement(each) for each in loop.loaders]
+    if isinstance(loop, KeptIterator):
+        return all(_stays_from(script, loop, each, name) for each in loop.loaders)
+    places = [loop.before or script.statement(each) for each in loop.loaders]
     return not loop.through or all(_is_bound_at(script, each, name) for each in places)
+
+
+def _stays_from(script: Script, kept: KeptIterator, loader: ast.expr, name: ast.Name) -> bool:
+    """Whether a name, and what is read of it, has its value where an iterator is made that is kept, and gets no other
+    while it is."""
+    place, make = script.statement(loader), script.function(loader)
+    elsewhere = make is not script.function(kept.node)
+    cls = _class_of_receiver(script, name, make) if elsewhere else None
+    definitions = script.definitions(name)
+    of_module = all(each.scope is script.module_scope for each in definitions)
+    if cls is None and (not _is_bound_at(script, place, name) or (elsewhere and not of_module)):
+        return False
+    bound = [(script, each.node) for each in definitions] if elsewhere and of_module else []
+    attribute = script.parent(name)
+    while isinstance(attribute, ast.Attribute):
+        if cls is not None and _is_computed(cls, attribute.attr):
+            return False
+        stored = [*_stores(script, attribute.attr, cls)]
+        before = any(file is script and precedes(script, script.statement(each), place) for file, each in stored)
+        if elsewhere and not before and (stored or cls is not None):
+            return False
+        bound += stored
+        cls, attribute = None, script.parent(attribute)
+    made = next(each for each in script.ancestors(loader) if isinstance(each, ast.Call))
+    return not any(runs_after(*each, script, made) for each in bound)
+
+
+def _class_of_receiver(script: Script, name: ast.Name, function: Function | None) -> ClassRef | None:
+    """The class of whose method a name is the `self`, if a function is another method of it with the same word."""
+    cls = script.parent(function) if function is not None else None
+    for method in (script.function(name), function):
+        if not isinstance(method, ast.FunctionDef) or script.parent(method) is not cls:
+            return None
+        bound = script.reaching_definitions.scopes[method].definitions.get(name.id, [])
+        if [each.node for each in bound] != method.args.args[:1]:
+            return None
+    return script.class_ref(cls) if isinstance(cls, ast.ClassDef) else None
+
+
+def _stores(script: Script, attribute: str, cls: ClassRef | None) -> Iterator[ScriptNode]:
+    """Where an attribute is stored, of objects of a class or of any."""
+    files = script.project.related(script) if cls is None else ()
+    found = [each for file in files for each in stored_as(file, attribute)] if cls is None else stores(cls, attribute)
+    yield from ((each.script, each.receiver or each.script.tree) for each in found)
+
+
+def _is_computed(cls: ClassRef, attribute: str) -> bool:
+    """Whether an attribute of an object may be a property, of a class that derives from this one as well."""
+    derived = derived_classes(cls)
+    return derived.missing is not None or any(True for each in (cls, *derived) for _ in methods(each, attribute))
 
 
 def _is_bound_at(script: Script, place: ast.stmt, name: ast.Name) -> bool:
