@@ -204,7 +204,7 @@ def _external_call(script: Script, name: str, node: ast.Call) -> Values:
         elements = element(possible(first), node, script) if first is not None else NOTHING
         return made(Kind.SEQUENCE, node, script, items=((None, elements),) if elements else ())
     if name == "builtins.map" and len(arguments) == 2:
-        return made(Kind.ITERATOR, node, script)
+        return made(Kind.ITERATOR, node, script, how="map", items=_mapped(script, *arguments))
     if name == "builtins.sum" and first is not None:
         return element(possible(first), node, script)
     if name in ("builtins.abs", "builtins.round", "builtins.pow") and first is not None:
@@ -220,6 +220,21 @@ def _external_call(script: Script, name: str, node: ast.Call) -> Values:
         keywords = tuple((each.arg, possible(each.value)) for each in node.keywords if each.arg is not None)
         return made(Kind.MAPPING, node, script, items=keywords)
     return library_values.called(name, node, script)
+
+
+def _mapped(script: Script, function: ast.expr, mapped: ast.expr) -> tuple[tuple[int | str | None, Values], ...]:
+    """What `map` gives by the places of what it is handed, of a function that gives what it gets; of a lambda, all
+    that this may give; nothing of others."""
+    if isinstance(function, ast.Lambda):
+        return ((None, script.inference.possible(function.body)),)
+    given = script.inference.possible(mapped)
+    if any(value.name not in library_values.TRANSPARENT for value in script.inference.possible(function)):
+        return ()
+    match [*given]:
+        case [Value(kind=Kind.SEQUENCE, items=items)]:
+            return items
+        case _:
+            return ((None, element(given, mapped, script)),)
 
 
 def _joined(parts: Values) -> Values:

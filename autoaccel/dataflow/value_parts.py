@@ -43,6 +43,8 @@ def _step(owner: Value, step: int | str) -> Values:
             return made(Kind.TENSOR, owner.node, owner.script)
         case Kind.ARRAY:
             return made(Kind.ARRAY, owner.node, owner.script, how="view")
+        case Kind.ITERATOR if owner.how == "map":
+            return ANY if step == STAR else item(owner, step)
         case Kind.ITERATOR if owner.how not in ("pass", "iter"):  # those hold what they go over
             return any_item(owner) or ANY
         case _:

@@ -38,7 +38,7 @@ def _memory(file: Script, expression: ast.expr, seen: frozenset[ast.AST]) -> Ite
         elif value.kind in (Kind.TENSOR, Kind.ARRAY) and value.script is not None and value.how != "moved":
             for owner in same_memory(value):
                 yield from _memory(value.script, owner, seen)
-        elif value.kind in (Kind.SEQUENCE, Kind.MAPPING):
+        elif value.kind in (Kind.SEQUENCE, Kind.MAPPING) or (value.kind is Kind.ITERATOR and value.how == "map"):
             yield from (each for _, items in value.items for each in items if each.kind is Kind.BATCH)
 
 

@@ -16,7 +16,7 @@ from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.callables import called_name
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value
+from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value, any_item
 from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.dataflow.completeness import Answer, Incomplete, ScriptNode
 from autoaccel.dataflow.definitions import STAR, Definition, ElementPath
@@ -89,7 +89,9 @@ class _HostTensor:
                 found = memory(file, owner)
                 if not any(value is UNKNOWN or self._is_part(value, node) for value in found):
                     continue
-                if self._replaces(file, node) or not self._may_follow(file, node) or self._is_copy(file, owner):
+                if self._replaces(file, node) or not self._may_follow(file, node):
+                    continue
+                if self._is_copy(file, owner) or self._is_copy_by_now(file, owner):
                     continue
                 if any(self._is_part(value, node) for value in found):
                     return _CHANGED if self._follows(file, node) else _UNORDERED
@@ -156,8 +158,11 @@ class _HostTensor:
                     return False
         return moved
 
-    def _is_copy_by_now(self, where: Script, expression: ast.expr) -> bool:
-        """The same where it is read: below the move and as often as that, so never before it."""
+    def _is_copy_by_now(self, where: Script, expression: ast.expr, seen: frozenset[Definition] = frozenset()) -> bool:
+        """The same where it is read: below the move and as often as that, so never before it; or as a parameter."""
+        bound = where.definitions(expression) if isinstance(expression, ast.Name) else ()
+        if bound and all(each.how == "param" for each in bound) and seen.isdisjoint(bound):
+            return self._is_given_copy(where, bound, seen.union(bound))
         move = self.transfer.call
         return (
             self._is_copy(where, expression)
@@ -166,13 +171,16 @@ class _HostTensor:
             and not self._repeated(where, move, expression)
         )
 
-    def _is_given_copy(self, file: Script, definitions: Iterable[Definition]) -> bool:
+    def _is_given_copy(
+        self, file: Script, definitions: Iterable[Definition], seen: frozenset[Definition] = frozenset()
+    ) -> bool:
         """Whether a parameter is given what is the copy wherever one has begun; what else its name is bound to is asked
         on its own."""
         functions = [(each.scope.node, each.name) for each in definitions if each.how == "param"]
         given = [pair for each in functions for pair in arguments_for(file, *each)]
         known = all(file.callers(each).missing is None for each, _ in functions)
-        return known and bool(given) and all(self._is_copy_by_now(*each) or not self._is_held(*each) for each in given)
+        copies = (self._is_copy_by_now(*each, seen) or not self._is_held(*each) for each in given)
+        return known and bool(given) and all(copies)
 
     def _wrapped(self, expression: ast.expr) -> ast.expr:
         """What `x.cuda().detach()` and `[Variable(x.cuda()) for …]` are made of: the call that moves, or a name."""
@@ -232,6 +240,7 @@ class _HostTensor:
             seen.add(function)
             if isinstance(function, ast.Lambda) and isinstance(where.parent(function), ast.Call):
                 frames.append((where, function))  # it runs where it is handed over: `map(lambda t: …, batch)`
+                missing = missing or (None if _runs_at_once(where, function) else "a lambda is kept")
                 continue
             callers = where.callers(function)
             missing = missing or callers.missing
@@ -361,7 +370,7 @@ class _HostTensor:
             mapped = [each for each in call.args[:1] if name in _MAPPING and not isinstance(each, ast.Lambda)]
             if not all(_is_seen(where, each) for each in mapped):
                 self._handed.append((where, call))
-            return None
+            return where.tree if _gives_what_is_known(where, call) else None
         values = where.values(call.func)
         if any(value.kind is Kind.CLASS for value in values):
             return None
@@ -377,6 +386,31 @@ class _HostTensor:
                 return where.tree  # a method of a tensor, or of a library's object
         self._handed.append((where, call))
         return None
+
+
+def _runs_at_once(file: Script, function: ast.Lambda) -> bool:
+    """Whether a lambda runs where it is handed over, and never after that: `a, b = map(lambda t: …, batch)`."""
+    call = file.parent(function)
+    if not isinstance(call, ast.Call) or _name(call) not in ("map", "apply", "tree_map"):
+        return False
+    match file.parent(call):
+        case ast.Assign(targets=[ast.Tuple() | ast.List()]) | ast.For() | ast.Starred():
+            return True
+        case ast.Call(func=ast.Name(id=name)):
+            return _name(call) != "map" or name in ("list", "tuple", "dict", "set", "sorted", "sum", "max", "min")
+        case _:
+            return _name(call) != "map"
+
+
+def _gives_what_is_known(file: Script, call: ast.Call) -> bool:
+    """`map(lambda t: t.to(device), batch)`: a lambda is followed where it is written, and what it gives is known."""
+    return all(
+        value.kind is Kind.ITERATOR
+        and value.how == "map"
+        and any(any_item(value))
+        and Kind.UNKNOWN not in any_item(value).kinds
+        for value in file.values(call)
+    )
 
 
 def _is_seen(file: Script, function: ast.expr) -> bool:
