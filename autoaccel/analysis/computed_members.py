@@ -19,6 +19,7 @@ from autoaccel.dataflow.call_arguments import given_values, positional, unpacks
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.qualified_names import canonical
 from autoaccel.dataflow.query import fixpoint, once
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models import library_members, library_values
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ _UNCALLABLE = frozenset(
     {Kind.STRING, Kind.NUMBER, Kind.BOOL, Kind.NONE, Kind.SEQUENCE, Kind.MAPPING, Kind.DTYPE, Kind.DEVICE}
 )
 _EXTENDING = re.compile(r"setattr\(|__dict__|vars\(|\b(optim|models|datasets|lr_scheduler)\.\w+ *=[^=]")
+_OTHER_MODULES = re.compile(r"\bsys\.modules\b|\b__path__\b|\bmeta_path\b|\bpath_hooks\b")
+"""How a program gives modules names that their files do not have."""
 _A_MODULE = Value(Kind.OBJECT, how="module")
 
 
@@ -77,7 +80,7 @@ def _members(script: Script, owner: Value, names: frozenset[str] | None) -> Valu
     if owner.kind is Kind.OBJECT and owner.how == "module" and owner.script is not None:
         exported = owner.script.inference.exported
         return _all_members(owner.script) if names is None else union(map(exported, sorted(names)))
-    if owner.kind is not Kind.EXTERNAL or owner.name is None or _is_extended(script, owner.name):
+    if owner.kind is not Kind.EXTERNAL or owner.name is None or is_extended(script, owner.name):
         return ANY
     found = library_members.MEMBERS.get(owner.name, ()) if names is None else sorted(names)
     return union(library_values.named(canonical(f"{owner.name}.{name}")) for name in found) or ANY
@@ -88,9 +91,11 @@ def _members(script: Script, owner: Value, names: frozenset[str] | None) -> Valu
 
 def imported(script: Script, call: ast.Call) -> Values:
     """The modules that `importlib.import_module("models." + name)` may give: those of the project below the package
-    with which the name surely begins."""
+    with which the name surely begins. What is called by another name is not among the imports that are known."""
     start = _start_of_name(script, call)
-    if start is None or "." not in start:
+    if start is None or "." not in start or last_name(call.func) != "import_module":
+        return ANY
+    if any(_OTHER_MODULES.search(text) for text in script.project.related_texts(script)):
         return ANY
     found = [each for each in script.project.related(script) if _is_called(script, each, start)]
     if len(found) > script.project.bounds.members:
@@ -139,7 +144,7 @@ def _is_called(script: Script, module: Script, start: str) -> bool:
 
 
 @fixpoint(False, True)
-def _is_extended(script: Script, module: str) -> bool:
+def is_extended(script: Script, module: str) -> bool:
     """Whether a program may give a module of a library other members than it has:
     `models.__dict__[name] = own.__dict__[name]`."""
     try:

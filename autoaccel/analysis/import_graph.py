@@ -222,9 +222,11 @@ def _dotted(path: str) -> list[str]:
 
 
 def _may_be_called(path: str, start: str) -> bool:
-    """Whether the dotted name of a file, seen from some folder, may begin like this."""
+    """Whether the dotted name of a file, seen from some folder, may begin like this, or it is a package on the way."""
     parts = _dotted(path)
-    return any(".".join(parts[at:]).startswith(start) for at in range(len(parts)))
+    names = (".".join(parts[at:]) for at in range(len(parts)))
+    package = os.path.basename(path) == "__init__.py"
+    return any(each.startswith(start) or (package and start.startswith(f"{each}.")) for each in names)
 
 
 def circles(importing: dict[int, int]) -> dict[int, tuple[int, int]]:

@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 from autoaccel.analysis.call_sites import handed_out
 from autoaccel.analysis.classes import external_lineage, lineage
+from autoaccel.analysis.computed_members import is_extended
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import NONE, Kind
 from autoaccel.dataflow.completeness import CallSite, Incomplete
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import Function, last_name
+from autoaccel.library_models.library_members import MEMBERS
 from autoaccel.library_models.python_names import METHOD_DECORATORS, PROPERTIES
 from autoaccel.library_models.tensor_operations import ATTRIBUTES, METHODS
 from autoaccel.pytorch.gradients import sets_grad_mode
@@ -79,10 +81,8 @@ def attribute_reads(
                     yield other, part
         for call in other.syntax_index.calls_named("getattr", "vars", "attrgetter"):
             named = call.args[1] if len(call.args) > 1 else None
-            elsewhere = bool(call.args) and (
-                _is_librarys(other, call.args[0]) or (classes is not None and _is_module(other, call.args[0]))
-            )
-            if not (isinstance(named, ast.Constant) and named.value != name) and not elsewhere:
+            told = isinstance(named, ast.Constant) and named.value != name
+            if not told and not _looks_elsewhere(other, call, classes):
                 yield other, call
 
 
@@ -166,7 +166,7 @@ def possible_classes(script: Script, owner: ast.expr) -> frozenset[ast.ClassDef]
 
 def _may_be_same(script: Script, read: ast.Attribute, stored: frozenset[ast.ClassDef] | None) -> bool:
     """Whether an attribute may be read of the same object that it was stored on."""
-    if _is_librarys(script, read):
+    if script.qualname(read) is not None and not script.is_project_name(read):
         return False
     here = possible_classes(script, read.value)
     if here is None:
@@ -176,9 +176,16 @@ def _may_be_same(script: Script, read: ast.Attribute, stored: frozenset[ast.Clas
     return not here.isdisjoint(stored) or (not stored and _is_of_tensor(script, read))
 
 
-def _is_librarys(script: Script, expression: ast.expr) -> bool:
-    """Whether it is a library's own name: `getattr(torch.optim, args.optimizer)` asks for one."""
-    return script.qualname(expression) is not None and not script.is_project_name(expression)
+def _looks_elsewhere(script: Script, call: ast.Call, stored: frozenset[ast.ClassDef] | None) -> bool:
+    """Whether a lookup by a computed name is one in a module, which is no object that something was stored on:
+    `getattr(torch.optim, args.optimizer)`, `getattr(models, args.arch)`."""
+    if not call.args or last_name(call.func) == "attrgetter":
+        return False
+    owner = call.args[0]
+    library = None if script.is_project_name(owner) else script.qualname(owner)
+    if library in MEMBERS and not is_extended(script, library):
+        return True
+    return stored is not None and _is_module(script, owner)
 
 
 def _is_module(script: Script, owner: ast.expr) -> bool:

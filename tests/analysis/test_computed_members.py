@@ -246,6 +246,24 @@ IMPORTED = {
         {**TWO, "models/more.py": "globals().update(found)\n"},
         None,
     ),
+    "by another name": (
+        "x.Deep()",
+        "from importlib import import_module as load\nx = load('models.' + name)\n",
+        TWO,
+        None,
+    ),
+    "a module that gets another name": (
+        "x.Deep()",
+        BY_IMPORT.format("'models.' + name"),
+        {**TWO, "models/more.py": "import sys\nsys.modules[__name__ + '.new'] = new\n"},
+        None,
+    ),
+    "a package of several folders": (
+        "x.Deep()",
+        BY_IMPORT.format("'models.' + name"),
+        {**TWO, "models/more.py": "from models import __path__\n__path__.append('plugins')\n"},
+        None,
+    ),
     "one that another file gives the name": (
         "x.Deep()",
         "import models.parts\nmodels.parts.Deep = make\n" + BY_IMPORT.format("'models.' + name"),
