@@ -21,6 +21,10 @@ _RUNNERS = frozenset(
     """checkpoint checkpoint_sequential partial partialmethod functional_call vmap jit map imap imap_unordered starmap
     submit apply_async call_soon run_in_executor Thread Process Timer parallel_apply trace script""".split()
 )
+_COMPUTING = re.compile(
+    r"(torch(\.nn(\.functional)?|\.Tensor|\.linalg)?|numpy|math)\.(?!apply_|piecewise|vectorize|cond$|while_loop)\w+"
+)
+"""Functions that call nothing that they are given, but for those that are runners by their names; and classes."""
 _PUTTING = re.compile(r"\b(setattr|add_module|register_module|__setattr__)\(")
 _POSSIBLE = frozenset({Kind.UNKNOWN, Kind.MODULE, Kind.OBJECT, Kind.EXTERNAL})
 
@@ -80,7 +84,15 @@ def _run_by(script: Script, call: ast.Call) -> list[ast.expr]:
     """What a function may run that it is handed: the first argument, `map(layer, rows)`, or one behind a pool."""
     first = call.args[: 2 if last_name(call.func) == "run_in_executor" else 1]
     named = [each.value for each in call.keywords if each.arg in ("target", "func", "function", "fn", None)]
-    return [each for each in (*first, *named) if not _is_builtin(script, each)]
+    return [each for each in (*first, *named) if not _is_builtin(script, each) and not _computes(script, each)]
+
+
+def _computes(script: Script, function: ast.expr) -> bool:
+    """Whether what is handed over is a library's own, which enters nothing of the project: `map(torch.stack, rows)`."""
+    name = script.qualname(function)
+    if name is None or script.is_project_name(function):
+        return False
+    return _COMPUTING.fullmatch(name) is not None and name.rpartition(".")[2] not in _RUNNERS
 
 
 def _is_builtin(script: Script, function: ast.expr) -> bool:

@@ -31,6 +31,7 @@ from autoaccel.library_models.graph_operations import (
 )
 from autoaccel.library_models.python_names import CONTAINERS
 from autoaccel.library_models.tensor_operations import STORING
+from autoaccel.library_models.tensor_views import JOINING
 from autoaccel.pytorch import graph_results
 from autoaccel.pytorch.changing_calls import held_methods
 from autoaccel.pytorch.gradients import asks, is_asking_function, is_backward
@@ -244,6 +245,8 @@ class GraphFlow:
                 for other, function in functions_of(script, each):
                     self.enter_all(script, call, other, function, call_stack)
             return True
+        if name == "map" and any(called_name(script, each) in JOINING for each in call.args[:1]):
+            return True  # `map(torch.cat, zip(*results))`
         if name in ("map", "setattr", "exec", "eval", "vars", "globals", "locals", "super", "__import__"):
             raise GraphNeeded(UNFOLLOWED)
         return name in CONTAINERS
