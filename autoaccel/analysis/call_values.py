@@ -10,6 +10,7 @@ from autoaccel.analysis import computed_members
 from autoaccel.analysis.attribute_values import attribute_of, having, member, members
 from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.classes import derived_classes, instance_kind, lineage
+from autoaccel.analysis.container_stores import as_mapping
 from autoaccel.analysis.iteration_wrappers import handed_on, iterables, side_by_side
 from autoaccel.analysis.name_lookups import named_member
 from autoaccel.analysis.parameter_values import annotated_values
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
 
 _AROUND = {"builtins.enumerate": "enumerate", "builtins.iter": "iter"}  # by name: how what they make is iterated
+_READING = frozenset("get pop values items".split())
 _MODELS = (Kind.MODULE, Kind.LOSS_FUNCTION)
 
 
@@ -161,7 +163,7 @@ def _is_overridden(script: Script, method: ast.FunctionDef) -> bool:
 
 def _method(script: Script, owner: Value, function: ast.Attribute, node: ast.Call) -> Values:
     """`owner.method(…)`: what is known of the method, or what those give that it may be."""
-    name = function.attr
+    name, owner = function.attr, as_mapping(owner) if function.attr in _READING else owner
     known: Values | None = None
     own = attribute_of(owner.cls, name) if owner.cls is not None and owner.kind in _MODELS else None
     if own is None or all(value.kind is not Kind.FUNCTION for value in own):

@@ -1,4 +1,5 @@
-"""What is put into lists and dicts after they were made: `xs.append(x)`, `settings["key"] = x`."""
+"""What is put into lists and dicts after they were made: `xs.append(x)`, `settings["key"] = x`; and into objects of the
+project's own classes of dicts: `@MODELS.register("mlp")`."""
 
 from __future__ import annotations
 
@@ -6,21 +7,29 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.analysis import decorators
+from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.callables import called_name
+from autoaccel.analysis.classes import class_info, owner_name
 from autoaccel.analysis.container_uses import outermost, uses
+from autoaccel.analysis.name_lookups import receiver
 from autoaccel.dataflow.abstract_values import ANY, NOTHING, Items, Kind, Value, Values, any_item, union
-from autoaccel.dataflow.call_arguments import unpacks
-from autoaccel.dataflow.query import fixpoint
+from autoaccel.dataflow.call_arguments import bind_argument, unpacks
+from autoaccel.dataflow.query import fixpoint, once
 from autoaccel.dataflow.value_parts import element
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.abstract_values import ClassRef
+    from autoaccel.dataflow.definitions import Definition
 
 Store = tuple[int | str | None, Values]
 _CHANGING = frozenset("append add insert extend update setdefault __setitem__ appendleft extendleft".split())
 _MOVING = frozenset("insert pop remove reverse sort clear popleft rotate popitem".split())
 """Methods after which elements stand elsewhere."""
 _EMPTY = frozenset({"builtins.dict", "builtins.list"})
+_DICTIONARIES = frozenset({("builtins.dict",), ("collections.OrderedDict",)})
+_OF_DICTIONARIES = frozenset({*dir(dict), "__missing__", "move_to_end"}) - {"__init__", "__repr__", "__str__"}
 _SHUFFLING = frozenset({"random.shuffle", "numpy.random.shuffle"})
 
 
@@ -33,6 +42,44 @@ def with_stores(script: Script, made: ast.expr, container: Value) -> Value:
     if not stored and not (moved and container.kind is Kind.SEQUENCE):
         return container
     return container._replace(items=_joined(container, stored))
+
+
+def as_mapping(value: Value) -> Value:
+    """The mapping that an object of a class is which adds methods to those of a dict, with all that is put into it; any
+    other value as it is."""
+    made, script, cls = value.node, value.script, value.cls
+    if value.kind is not Kind.OBJECT or cls is None or script is None or not isinstance(made, ast.Call):
+        return value
+    if outermost(script, made) != (made, 0) or not _is_dictionary(cls):
+        return value
+    if (made.args or made.keywords) and "__init__" not in class_info(cls).attributes:
+        return value  # it has elements from the start
+    mapping = Value(Kind.MAPPING, made, script)
+    return mapping._replace(items=_joined(mapping, _changes(script, made, 0)[0]))
+
+
+@once
+def _is_dictionary(ref: ClassRef) -> bool:
+    """Whether the objects of a class surely do what a dict does, by all methods that a dict has."""
+    script, cls = ref.script, ref.node
+    if class_info(ref).bases or class_info(ref).external_bases not in _DICTIONARIES or cls.keywords:
+        return False
+    if cls.decorator_list or not _OF_DICTIONARIES.isdisjoint(class_info(ref).attributes):
+        return False
+    plain = (
+        isinstance(each, ast.FunctionDef | ast.Pass) or isinstance(getattr(each, "value", None), ast.Constant)
+        for each in cls.body
+    )
+    above = (each for each in script.within(cls, ast.Name) if each.id == "super")
+    made = {"super().__init__()", f"super({cls.name}, self).__init__()"}
+    if not all(plain) or not all(ast.unparse(script.statement(each)) in made for each in above):
+        return False
+    files = script.project.files_naming(script, cls.name, attribute=False)
+    return files.missing is None and all(
+        other.call_of(mention) is not None or isinstance(other.parent(mention), ast.Call | ast.arg | ast.ClassDef)
+        for other in files
+        for mention in other.syntax_index.mentions(cls.name, *other.import_aliases((cls.name,)))
+    )
 
 
 def _is_empty(script: Script, made: ast.expr) -> bool:
@@ -59,7 +106,7 @@ def _changes(script: Script, made: ast.expr, depth: int) -> tuple[tuple[Store, .
             stored += _stored_by_method(file, method.attr, call) if call and method.attr in _CHANGING else ()
         else:
             moved |= _moves(file, use)
-            stored += _stored_by_statement(file, use)
+            stored += _stored_by_statement(file, use, made)
     return tuple(stored), moved
 
 
@@ -106,11 +153,14 @@ def _stored_by_method(script: Script, method: str, call: ast.Call) -> Iterator[S
         yield from ((_constant(key), possible(each)) for each in call.args[-1:])
 
 
-def _stored_by_statement(script: Script, use: ast.expr) -> Iterator[Store]:
+def _stored_by_statement(script: Script, use: ast.expr, made: ast.expr) -> Iterator[Store]:
     """`d[key] = x`, `d[key] += x` and `xs += ys`, of `d` and `xs`."""
     place = script.parent(use)
     possible = script.inference.possible
     match place:
+        case ast.AugAssign(target=target, value=value, op=ast.BitOr()) if target is use:
+            yield from (store for given in possible(value) for store in given.items or [(None, ANY)])
+            return
         case ast.AugAssign(target=target, value=value) if target is use:
             yield None, element(possible(value), place, script)
             return
@@ -122,10 +172,77 @@ def _stored_by_statement(script: Script, use: ast.expr) -> Iterator[Store]:
         case (
             ast.Assign(value=value) | ast.AugAssign(value=value) | ast.AnnAssign(value=ast.expr() as value) as around
         ) if place in getattr(around, "targets", [place]):
-            stored = possible(value)
-            yield _constant(key), element(stored, place, script) if isinstance(key, ast.Slice) else stored
+            if isinstance(key, ast.Slice):
+                yield None, element(possible(value), place, script)
+            elif _is_own(script, owner) and (parameter := _parameter(script, value)) is not None:
+                yield from _given(script, parameter, key, made)
+            else:
+                yield _constant(key), possible(value)
         case _:
             yield None, ANY
+
+
+def _parameter(script: Script, value: ast.expr) -> Definition | None:
+    """What is given to a method, or to a decorator that a method makes: `obj` of `self[name] = obj`."""
+    definitions = script.definitions(value) if isinstance(value, ast.Name) else ()
+    if len(definitions) != 1 or definitions[0].how != "param" or definitions[0].path:
+        return None
+    return definitions[0] if _method_around(script, definitions[0].scope.node) is not None else None
+
+
+def _is_own(script: Script, owner: ast.expr) -> bool:
+    """Whether what something is put into is the object of the method around."""
+    definitions = script.definitions(owner) if isinstance(owner, ast.Name) else ()
+    return bool(definitions) and all(
+        each.how == "param" and each.name == owner_name(script, each.scope.node) for each in definitions
+    )
+
+
+def _method_around(script: Script, function: ast.AST) -> ast.FunctionDef | None:
+    for each in (function, script.function(function)):
+        if isinstance(each, ast.FunctionDef) and isinstance(script.parent(each), ast.ClassDef):
+            return each
+    return None
+
+
+def _given(script: Script, parameter: Definition, key: ast.expr, made: ast.expr) -> Iterator[Store]:
+    """What a method, or the decorator that it makes, is given to be put into its object: by calls of it on the object
+    that is `made`, and not on others of its class."""
+    function = parameter.scope.node
+    method = _method_around(script, function)
+    assert method is not None
+    assert isinstance(function, ast.FunctionDef)
+    calls: list[tuple[Script, ast.Call, Values | None]] = []
+    if method is function:
+        calls += [(*site, None) for site in script.callers(method)]
+        missing = script.callers(method).missing
+    else:
+        marked = decorators.decorated_by(script, function)
+        calls += [(file, mark, value) for file, node in marked for mark, value in _marks(file, node, function)]
+        missing = marked.missing
+    for file, call, value in calls:
+        owner = receiver(call.func)
+        owners = file.inference.possible(owner) if owner is not None else ANY
+        if owners and all(isinstance(each.node, ast.Call) and each.node is not made for each in owners):
+            continue
+        bound = is_bound(script, method, file, call)
+        if value is None:
+            argument = bind_argument(method, call, parameter.name, bound=bound)
+            value = ANY if argument is None else file.inference.possible(argument)
+        named = _parameter(script, key)
+        if named is not None and named.scope.node is method:
+            yield _constant(bind_argument(method, call, named.name, bound=bound)), value
+        else:
+            yield _constant(key), value
+    if missing is not None:
+        yield None, ANY
+
+
+def _marks(file: Script, node: ast.AST, function: ast.AST) -> Iterator[tuple[ast.Call, Values]]:
+    """The decorators that a method has made, of what they decorate, with that."""
+    for mark in getattr(node, "decorator_list", ()):
+        if isinstance(mark, ast.Call) and any(each.node is function for each in file.inference.possible(mark)):
+            yield mark, Values({decorators.decorated_value(file, node)})
 
 
 def _constant(key: ast.expr | None) -> int | str | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis.callables import called_name
+from autoaccel.analysis.classes import methods, owner_name
 from autoaccel.analysis.passed_functions import bound_to
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import position
@@ -61,7 +62,7 @@ def outermost(script: Script, made: ast.expr) -> tuple[ast.expr, int]:
 
 def uses(script: Script, made: ast.expr, depth: int) -> Iterator[Use]:
     """The expressions that stand for a container that lies so deep in what is made; None where it goes out of sight."""
-    pending: list[tuple[Script, ast.expr, int]] = [(script, made, depth)]
+    pending: list[tuple[Script, ast.expr, int]] = [(script, made, depth), *_within_methods(script, made)]
     seen = {(made, depth)}
     while pending:
         file, use, deep = pending.pop()
@@ -73,6 +74,18 @@ def uses(script: Script, made: ast.expr, depth: int) -> Iterator[Use]:
             elif (other, within) not in seen:
                 seen.add((other, within))
                 pending.append((where, other, within))
+
+
+def _within_methods(script: Script, made: ast.expr) -> Iterator[tuple[Script, ast.expr, int]]:
+    """Where an object is read in the methods of its own class."""
+    for value in script.inference.possible(made) if isinstance(made, ast.Call) else ():
+        if value.cls is None or value.kind is not Kind.OBJECT:
+            continue
+        for file, method in methods(value.cls):
+            own = owner_name(file, method)
+            for definition in file.reaching_definitions.scopes[method].definitions.get(own or "", ()):
+                if definition.how == "param":
+                    yield from ((file, each, 0) for each in file.uses(definition))
 
 
 def _holder(script: Script, element: ast.expr) -> ast.expr | None:
@@ -285,7 +298,7 @@ def _passed(script: Script, use: ast.expr, depth: int, made: ast.expr) -> Iterat
     else:
         if isinstance(call.func, ast.Attribute):
             yield from _put_in(script, use, call.func, depth)
-        if bound is None and _may_enter(script, call, name):
+        if bound is None and (_may_enter(script, call, name) or _may_use_methods(script, use, name)):
             if not _is_last_use(script, use, made):
                 yield script, None, depth
         elif bound is None and _hands_out(script, call, name):
@@ -320,6 +333,12 @@ def _may_enter(script: Script, call: ast.Call, name: str) -> bool:
     if any(isinstance(each, ast.Lambda) or Kind.FUNCTION in script.inference.possible(each).kinds for each in beside):
         return True
     return name.startswith(_CHANGING)
+
+
+def _may_use_methods(script: Script, use: ast.expr, name: str) -> bool:
+    """Whether a library may call methods of a class of the project that it gets an object of."""
+    known = name in _COMPUTING or name.partition(".")[0] in _LIBRARIES
+    return not known and any(each.cls is not None for each in script.inference.possible(use))
 
 
 def _hands_out(script: Script, call: ast.Call, name: str) -> bool:

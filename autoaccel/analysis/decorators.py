@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis import name_lookups
 from autoaccel.analysis.classes import lineage
-from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import Answer, ScriptNode
 from autoaccel.dataflow.query import once
@@ -68,11 +68,19 @@ def decorated_by(script: Script, function: ast.FunctionDef) -> Answer[ScriptNode
                     if all(_is_plain(other, each) for each in below):
                         found.append((other, owner))
                         continue
-            if not values or any(value.kind is Kind.UNKNOWN or value.node is function for value in values.unordered()):
+            handed_on = (function, maker)  # or what makes it, under another name
+            if not values or any(value.kind is Kind.UNKNOWN or value.node in handed_on for value in values.unordered()):
                 missing = missing or _USED_OTHERWISE
         if missing is None and any(True for _ in name_lookups.lookups(other, script, maker, (maker.name,))):
             missing = _USED_OTHERWISE
     return Answer(tuple(found), missing)
+
+
+def decorated_value(script: Script, node: ast.AST) -> Value:
+    """What a decorator is given of a class or function."""
+    if isinstance(node, ast.ClassDef):
+        return Value(Kind.CLASS, node, script, cls=script.class_ref(node))
+    return Value(Kind.FUNCTION, node, script)
 
 
 def _is_only_returned(script: Script, function: ast.FunctionDef, maker: ast.FunctionDef) -> bool:

@@ -125,12 +125,7 @@ def _decorated(script: Script, function: ast.AST, argument: ast.arg) -> Values:
     if given != [argument.arg]:
         return NOTHING
     made = decorators.decorated_by(script, function)
-    found = Values(
-        Value(Kind.CLASS, node, file, cls=file.class_ref(node))
-        if isinstance(node, ast.ClassDef)
-        else Value(Kind.FUNCTION, node, file)
-        for file, node in made
-    )
+    found = Values(decorators.decorated_value(*each) for each in made)
     return found if made.missing is None or not found else found | ANY
 
 

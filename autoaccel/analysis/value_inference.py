@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis import computed_members, type_tests
 from autoaccel.analysis.attribute_values import members, stored_values
 from autoaccel.analysis.call_values import call_values
-from autoaccel.analysis.container_stores import with_stores
+from autoaccel.analysis.container_stores import as_mapping, with_stores
 from autoaccel.analysis.iteration_wrappers import iterables
 from autoaccel.analysis.parameter_values import annotated_values, parameter_values
 from autoaccel.analysis.rebound_names import rebindings, rebound_names
@@ -102,7 +102,11 @@ class Inference:
             case ast.Subscript():
                 if (looked_up := computed_members.looked_up(self.script, node)) is not None:
                     return looked_up
-                return subscript(self.possible(node.value), node, self.script)
+                owners = self.possible(node.value)
+                owners = Values(map(as_mapping, owners.unordered()))
+                told = owners.kinds == {Kind.MAPPING} and not isinstance(node.slice, ast.Constant)
+                keys = computed_members.keys(self.script, node.slice) if told else None
+                return subscript(owners, node, self.script, keys)
             case ast.IfExp(test=test, orelse=orelse) if type_tests.is_no_tensor(self.script, test):
                 return self.possible(orelse)
             case ast.IfExp(body=body, orelse=orelse):

@@ -51,9 +51,10 @@ def _step(owner: Value, step: int | str) -> Values:
             return ANY
 
 
-def subscript(values: Values, node: ast.Subscript, script: Script) -> Values:
-    """What `values[…]` gives."""
-    return union(_subscript(owner, step, node, script) for owner in values for step in _indices(node.slice))
+def subscript(values: Values, node: ast.Subscript, script: Script, keys: frozenset[str] | None = None) -> Values:
+    """What `values[…]` gives, by one of these keys where they are known."""
+    steps = _indices(node.slice) if keys is None else sorted(keys)
+    return union(_subscript(owner, step, node, script) for owner in values for step in steps)
 
 
 def _indices(index: ast.expr) -> set[int | str | None]:

@@ -21,6 +21,8 @@ HELD = {
     "unpacked into a key": ("d = {'a': 1}\nd['a'], b = f()\n", "d['a']", "number unknown"),
     "update by name": (f"d = {{'a': 1}}\nd.update(a={TENSOR})\n", "d['a']", "number tensor"),
     "update by a dict": ("d = {'a': 1}\nd.update({'a': 'x'})\n", "d['a']", "number string"),
+    "joined with a dict": (f"d = {{'a': 1}}\nd |= {{'a': {TENSOR}}}\n", "d['a']", "number tensor"),
+    "joined with what is not known": ("d = {'a': 1}\nd |= n\n", "d['a']", "number unknown"),
     "update by what is not known": ("d = {'a': 1}\nd.update(n)\n", "d['a']", "number unknown"),
     "update by what is unpacked": ("d = {'a': 1}\nd.update(**n)\n", "d['a']", "number unknown"),
     "a default": (f"d = {{'a': 1}}\nd.setdefault('b', {TENSOR})\n", "d['b']", "tensor"),
@@ -182,10 +184,139 @@ HELD = {
     ),
 }
 
+REGISTRY = """\
+class Registry(dict):
+    def register(self, name):
+        def keep(made):
+            self[name] = made
+            return made
+        return keep
+    def add(self, name, made):
+        self[name] = made
+"""
+TWO = f"{REGISTRY}d, e = Registry(), Registry()\n"
+OBJECTS = {
+    "decorated": (f"{TWO}@d.register('a')\ndef f(): pass\n", "d['a']", "function"),
+    "decorated for another one": (f"{TWO}@d.register('a')\ndef f(): pass\n", "e['a']", "unknown"),
+    "decorated for either": (
+        f"{TWO}@(d if n else e).register('a')\ndef f(): pass\ne['a'] = 1\n",
+        "e['a']",
+        "function number",
+    ),
+    "under another key": (
+        f"{TWO}@d.register('a')\ndef f(): pass\n@d.register('b')\nclass A: pass\n",
+        "d['b']",
+        "class",
+    ),
+    "by any key": (
+        f"{TWO}@d.register('a')\ndef f(): pass\n@d.register('b')\nclass A: pass\n",
+        "d[n]",
+        "class function",
+    ),
+    "under a key that is not known": (
+        f"{TWO}@d.register(n)\ndef f(): pass\n@d.register('b')\nclass A: pass\n",
+        "d['b']",
+        "class function",
+    ),
+    "by a method": (f"{TWO}d.add('a', 1)\nd.add('b', 'x')\n", "d['a']", "number"),
+    "by a method that is read": (f"{TWO}d.add('a', 1)\nadd = d.add\nadd('b', 'x')\n", "d['b']", "string unknown"),
+    "by what makes the decorator, read": (
+        f"{TWO}d['a'] = 1\nkeep = d.register\n@keep('a')\ndef f(): pass\n",
+        "d['a']",
+        "number unknown",
+    ),
+    "from outside": (f"{TWO}d['a'] = 1\nd.update(b='x')\n", "d.get('b')", "string"),
+    "by whom it is given to": (f"{TWO}def g(x):\n    x['a'] = 1\ng(d)\n", "d['a']", "number"),
+    "out of sight": (f"{TWO}d['a'] = 1\nunknown(d)\n", "d['a']", "number unknown"),
+    "by the method of the type": (f"{TWO}d['a'] = 1\ndict.update(d, n)\n", "d['a']", "number unknown"),
+    "one with elements": (f"{REGISTRY}d = Registry(n)\nd['a'] = 1\n", "d['a']", "unknown"),
+    "one that makes its elements": (
+        f"{REGISTRY}    def __init__(self, n):\n        super().__init__(n)\nd = Registry(n)\nd['a'] = 1\n",
+        "d['a']",
+        "unknown",
+    ),
+    "one with a name": (
+        REGISTRY
+        + "    def __init__(self, n):\n        super().__init__()\n        self.n = n\nd = Registry(n)\nd['a'] = 1\n",
+        "d['a']",
+        "number",
+    ),
+    "one that reads in its own way": (
+        f"{REGISTRY}    def __getitem__(self, n):\n        return n\nd = Registry()\nd['a'] = 1\n",
+        "d['a']",
+        "unknown",
+    ),
+    "one for what is missing": (
+        f"{REGISTRY}    def __missing__(self, n):\n        return n\nd = Registry()\nd['a'] = 1\n",
+        "d['b']",
+        "unknown",
+    ),
+    "one whose attributes are elements": (
+        f"{REGISTRY}    __setattr__ = dict.__setitem__\nd = Registry()\nd['a'] = 1\nd.a = 'x'\n",
+        "d['a']",
+        "unknown",
+    ),
+    "a method from outside": (
+        f"{TWO}d['a'] = 1\ndef put(self):\n    self['a'] = 'x'\nRegistry.put = put\nd.put()\n",
+        "d['a']",
+        "unknown",
+    ),
+    "one that is derived": (
+        f"{REGISTRY}class B(Registry):\n    def put(self):\n        self['a'] = 'x'\nd = B()\nd['a'] = 1\n",
+        "d['a']",
+        "unknown",
+    ),
+    "one within another container": (f"{REGISTRY}d = [Registry()]\nd[0]['a'] = 1\n", "d[0]['a']", "unknown"),
+}
+KEYS = {
+    "a constant of another": ("c = {'k': 'a'}\nd = {'a': 1, 'b': 'x'}\n", "d[c['k']]", "number"),
+    "one of two": ("k = 'a' if n else 'b'\nd = {'a': 1, 'b': 'x', 'c': None}\n", "d[k]", "number string"),
+    "one that is changed": ("c = {'k': 'a'}\nc['k'] = n\nd = {'a': 1, 'b': 'x'}\n", "d[c['k']]", "number string"),
+    "one that may be changed": ("c = {'k': 'a'}\nc.update(n)\nd = {'a': 1, 'b': 'x'}\n", "d[c['k']]", "number string"),
+    "one that is put together": ("k = 'a'\nk += 'b'\nd = {'a': 1, 'b': 'x'}\n", "d[k]", "number string"),
+    "one by code that is run": ("k = 'a'\nexec(open(n).read())\nd = {'a': 1, 'b': 'x'}\n", "d[k]", "number string"),
+    "one by a table of names": ("k = 'a'\nglobals()[n] = n\nd = {'a': 1, 'b': 'x'}\n", "d[k]", "number string"),
+    "one by the table of modules": (
+        "import sys\nk = 'a'\nsetattr(sys.modules[__name__], n, n)\nd = {'a': 1, 'b': 'x'}\n",
+        "d[k]",
+        "number string",
+    ),
+    "one by what a function sets": (
+        "k = 'a'\ndef g():\n    global k\n    k = n\nd = {'a': 1, 'b': 'x'}\n",
+        "d[k]",
+        "number string",
+    ),
+    "one of a copy": (
+        "import copy\nc = {'k': 'a'}\ne = copy.deepcopy(c)\ne['k'] = 'b'\nd = {'a': 1, 'b': 'x'}\n",
+        "d[c['k']]",
+        "number string",
+    ),
+    "one of an object": ("class A:\n    k = 'a'\nd = {'a': 1, 'b': 'x'}\n", "d[A().k]", "number"),
+    "one of an object that is changed": (
+        "class A:\n    k = 'a'\nc = A()\nsetattr(c, n, n)\nd = {'a': 1, 'b': 'x'}\n",
+        "d[c.k]",
+        "number string",
+    ),
+    "one of an object whose names are updated": (
+        "class A:\n    k = 'a'\nc = A()\nc.__dict__.update(n)\nd = {'a': 1, 'b': 'x'}\n",
+        "d[c.k]",
+        "number string",
+    ),
+    "one of a class that others may call": (
+        "class A:\n    def __init__(self, k='a'):\n        self.k = k\nd = {'a': 1, 'b': 'x'}\nc = A(n)\n",
+        "d[c.k]",
+        "number string",
+    ),
+    "one by updated names": ("k = 'a'\nglobals().update(n)\nd = {'a': 1, 'b': 'x'}\n", "d[k]", "number string"),
+}
 
-@pytest.mark.parametrize("case", HELD)
+
+ALL = HELD | OBJECTS | KEYS
+
+
+@pytest.mark.parametrize("case", ALL)
 def test_held(case: str) -> None:
-    text, read, kinds = HELD[case]
+    text, read, kinds = ALL[case]
     script = load(f"import torch\n{text}X = {read}\n")
     assert sorted(each.kind.value for each in script.values(_last(script.tree))) == kinds.split()
 
