@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from autoaccel.pytorch.gradients import backward_calls, calls_training
 from autoaccel_codemods.compile.model_origins import ModelOrigin, made_at, targets
 from autoaccel_codemods.compile.model_setup import common_statement, prepares, runs_models, set_up
 from autoaccel_codemods.compile.training_forwards import training_forwards
+
+_Made = tuple[ast.Assign | ast.AnnAssign, ast.expr]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,7 +46,7 @@ def trained_models(script: Script) -> Iterator[TrainedModel]:
     evaluates, those that it evaluates."""
     if not _makes_objects(script):
         return
-    groups: dict[tuple[ast.AST | None, str], list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]] = {}
+    groups: dict[tuple[ast.AST | None, str], list[_Made]] = {}
     repeated: set[ast.expr] = set()
     for (file, assign, target), again in _origins(script).items():
         if file is script and not _is_loss(script, target):
@@ -51,7 +54,8 @@ def trained_models(script: Script) -> Iterator[TrainedModel]:
             repeated |= {target} if again else set()
     for origins in groups.values():
         origins.sort(key=lambda origin: origin[0].lineno)
-    for origins in sorted(groups.values(), key=lambda each: (each[-1][1].lineno, each[-1][1].col_offset)):
+    apart = [part for origins in groups.values() for part in _apart(script, _above_training(script, origins))]
+    for origins in sorted(apart, key=lambda each: (each[-1][1].lineno, each[-1][1].col_offset)):
         model = _trained(script, origins)
         single = model.problem is None and not any(target in repeated for _, target in origins)
         yield dataclasses.replace(model, problem="it runs a single time") if single else model
@@ -106,21 +110,44 @@ def below_setup(script: Script, model: TrainedModel, models: Sequence[TrainedMod
     return InsertAfter(at, code, apart=headed and not "".join(lines[last : last + 1]).strip())
 
 
-def _above_training(
-    script: Script, origins: list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]
-) -> list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]:
-    """The assignments but those below all training of the block: there a model is made anew to show what was learned,
+def _above_training(script: Script, origins: list[_Made]) -> list[_Made]:
+    """The assignments but those below all training: there a model is made anew to show what was learned,
     `net = Net(); net.load_state_dict(…)`."""
-    block = script.block(origins[0][0])
-    training = (
-        each for each in block if calls_training(script, each) or any(True for _ in backward_calls(script, each))
-    )
-    last = max((each.end_lineno or each.lineno for each in training), default=0)
-    return [origin for origin in origins if origin[0].lineno <= last] or origins
+    return [origin for origin in origins if _trains_below(script, origin[0], None)] or origins
 
 
-def _trained(script: Script, origins: list[tuple[ast.Assign | ast.AnnAssign, ast.expr]]) -> TrainedModel:
-    origins = _above_training(script, origins)
+def _apart(script: Script, origins: list[_Made]) -> Iterator[list[_Made]]:
+    """The assignments to one name, by the model that they make: after it was trained, a name may be given another."""
+    part = origins[:1]
+    for before, origin in itertools.pairwise(origins):
+        if _trains_below(script, before[0], origin[0]):
+            yield part
+            part = []
+        part.append(origin)
+    yield part
+
+
+def _trains_below(script: Script, made: ast.stmt, until: ast.stmt | None) -> bool:
+    """Whether something trains below a statement, before control comes to another one, or in a loop around it."""
+    for each in (made, *(around for around in script.ancestors(made) if isinstance(around, ast.stmt))):
+        if isinstance(each, ast.FunctionDef) or (until is not None and script.inside(until, each)):
+            return False
+        if isinstance(each, ast.For | ast.While) and _trains(script, each):
+            return True
+        block = script.block(each)
+        for statement in block[block.index(each) + 1 :]:
+            if until is not None and script.inside(until, statement):
+                return False
+            if not isinstance(statement, ast.FunctionDef | ast.ClassDef) and _trains(script, statement):
+                return True
+    return False
+
+
+def _trains(script: Script, statement: ast.stmt) -> bool:
+    return calls_training(script, statement) or any(True for _ in backward_calls(script, statement))
+
+
+def _trained(script: Script, origins: list[_Made]) -> TrainedModel:
     made, target = origins[-1]
     possible = dict.fromkeys(value for _, each in origins for value in script.values(each))
     values = tuple(each for each in possible if each.kind is Kind.MODULE and not _is_abstract(each))
@@ -146,7 +173,7 @@ def _replaced(script: Script, anchor: ast.stmt, target: ast.expr) -> ast.Assign 
             bound = any(script.source(each) == script.source(target) for each in targets(assign))
             if bound and _takes_parts(script, assign.value, target):
                 return assign
-        if calls_training(script, statement) or any(True for _ in backward_calls(script, statement)):
+        if _trains(script, statement):
             return None
     return None
 
