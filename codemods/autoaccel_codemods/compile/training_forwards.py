@@ -77,8 +77,10 @@ def _why_unseen(script: Script, forwards: Sequence[ast.Call], called: Sequence[t
     for call in forwards:
         match call.func:
             case ast.Attribute(value=model, attr=name) if script.kind(model) is Kind.MODULE:
-                how = f"it is called by `{name}`, not by `forward`" if name != "forward" else "it is not called itself"
-                return f"`{script.source(model)}`: {how}"
+                said = script.source(model)
+                if name == "forward":
+                    return f"`{said}`: `{said}.forward(…)` passes compiled code by, which `{said}(…)` runs"
+                return f"`{said}`: it is called by `{name}`, not by `forward`"
     names = dict.fromkeys(script.source(call.func) for call in forwards)
     return f"nothing shows that {' or '.join(f'`{name}`' for name in list(names)[:2])} is a module"
 
