@@ -15,7 +15,9 @@ from autoaccel.analysis.container_uses import outermost, uses
 from autoaccel.analysis.name_lookups import receiver
 from autoaccel.dataflow.abstract_values import ANY, NOTHING, Items, Kind, Value, Values, any_item, union
 from autoaccel.dataflow.call_arguments import bind_argument, unpacks
+from autoaccel.dataflow.completeness import CallSite
 from autoaccel.dataflow.query import fixpoint, once
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.dataflow.value_parts import element
 
 if TYPE_CHECKING:
@@ -46,26 +48,30 @@ def with_stores(script: Script, made: ast.expr, container: Value) -> Value:
 
 def as_mapping(value: Value) -> Value:
     """The mapping that an object of a class is which adds methods to those of a dict, with all that is put into it; any
-    other value as it is."""
-    made, script, cls = value.node, value.script, value.cls
-    if value.kind is not Kind.OBJECT or cls is None or script is None or not isinstance(made, ast.Call):
+    other value as it is. What a method calls its own is any of the objects that are made."""
+    made, cls = value.node, value.cls
+    makers = _makers(cls) if value.kind is Kind.OBJECT and cls is not None else None
+    if makers is None or cls is None:
         return value
-    if outermost(script, made) != (made, 0) or not _is_dictionary(cls):
-        return value
-    if (made.args or made.keywords) and "__init__" not in class_info(cls).attributes:
-        return value  # it has elements from the start
-    mapping = Value(Kind.MAPPING, made, script)
-    return mapping._replace(items=_joined(mapping, _changes(script, made, 0)[0]))
+    meant = [each for each in makers if made in (each[1], cls.node)]
+    filled = "__init__" not in class_info(cls).attributes  # by what a call is given
+    for script, call in meant:
+        if outermost(script, call) != (call, 0) or (filled and (call.args or call.keywords)):
+            return value
+    stored = tuple(store for script, call in meant for store in _changes(script, call, 0)[0])
+    mapping = Value(Kind.MAPPING, made, value.script)
+    return mapping._replace(items=_joined(mapping, stored)) if meant else value
 
 
 @once
-def _is_dictionary(ref: ClassRef) -> bool:
-    """Whether the objects of a class surely do what a dict does, by all methods that a dict has."""
+def _makers(ref: ClassRef) -> tuple[CallSite, ...] | None:
+    """The calls that make the objects of a class; None unless these surely do what a dict does, by all methods that it
+    has."""
     script, cls = ref.script, ref.node
     if class_info(ref).bases or class_info(ref).external_bases not in _DICTIONARIES or cls.keywords:
-        return False
+        return None
     if cls.decorator_list or not _OF_DICTIONARIES.isdisjoint(class_info(ref).attributes):
-        return False
+        return None
     plain = (
         isinstance(each, ast.FunctionDef | ast.Pass) or isinstance(getattr(each, "value", None), ast.Constant)
         for each in cls.body
@@ -73,13 +79,18 @@ def _is_dictionary(ref: ClassRef) -> bool:
     above = (each for each in script.within(cls, ast.Name) if each.id == "super")
     made = {"super().__init__()", f"super({cls.name}, self).__init__()"}
     if not all(plain) or not all(ast.unparse(script.statement(each)) in made for each in above):
-        return False
+        return None
     files = script.project.files_naming(script, cls.name, attribute=False)
-    return files.missing is None and all(
-        other.call_of(mention) is not None or isinstance(other.parent(mention), ast.Call | ast.arg | ast.ClassDef)
-        for other in files
-        for mention in other.syntax_index.mentions(cls.name, *other.import_aliases((cls.name,)))
-    )
+    found: list[CallSite] = []
+    for other in files:
+        for mention in other.syntax_index.mentions(cls.name, *other.import_aliases((cls.name,))):
+            around = other.parent(mention)
+            if (call := other.call_of(mention)) is not None:
+                found.append((other, call))
+            elif not isinstance(around, ast.arg | ast.ClassDef):
+                if not isinstance(around, ast.Call) or last_name(around.func) not in ("isinstance", "super"):
+                    return None
+    return tuple(found) if files.missing is None else None
 
 
 def _is_empty(script: Script, made: ast.expr) -> bool:

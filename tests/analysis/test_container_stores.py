@@ -194,6 +194,7 @@ class Registry(dict):
     def add(self, name, made):
         self[name] = made
 """
+MAKING = f"{REGISTRY}    def make(self, key):\n        return self[key]\n"
 TWO = f"{REGISTRY}d, e = Registry(), Registry()\n"
 OBJECTS = {
     "decorated": (f"{TWO}@d.register('a')\ndef f(): pass\n", "d['a']", "function"),
@@ -259,6 +260,26 @@ OBJECTS = {
     "a method from outside": (
         f"{TWO}d['a'] = 1\ndef put(self):\n    self['a'] = 'x'\nRegistry.put = put\nd.put()\n",
         "d['a']",
+        "unknown",
+    ),
+    "a method that is set": (
+        f"{TWO}d['a'] = 1\ndef put(self):\n    self['a'] = 'x'\nsetattr(Registry, 'put', put)\nd.put()\n",
+        "d['a']",
+        "unknown",
+    ),
+    "looked up by a method": (
+        f"{MAKING}d = Registry()\nd['a'] = 1\n",
+        "d.make('a')",
+        "number",
+    ),
+    "looked up by a method of several": (
+        f"{MAKING}d, e = Registry(), Registry()\nd['a'] = 1\ne['a'] = 'x'\n",
+        "d.make('a')",
+        "number string",
+    ),
+    "looked up by a method of one that is not seen": (
+        f"{MAKING}d = Registry()\nd['a'] = 1\ne = collections.defaultdict(Registry)\n",
+        "d.make('a')",
         "unknown",
     ),
     "one that is derived": (
