@@ -121,6 +121,16 @@ def changes_owner(method: str) -> bool:
     return method in CHANGING_METHODS or is_in_place(method)
 
 
+def changes_object(script: Script, method: ast.Attribute) -> bool:
+    """Whether a method changes its object, `rows.sort()`: by its name, and not of a tensor that stays as it is."""
+    return changes_owner(method.attr) and not gives_new_tensor(script, method)
+
+
+def gives_new_tensor(script: Script, method: ast.Attribute) -> bool:
+    """Whether a method is a tensor's that gives another one, as `x.sort()` does: lists and arrays are changed by it."""
+    return _is_of_tensor(script, method) and not is_in_place(method.attr)
+
+
 @once_all
 def bound_methods(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
     """What in-place methods may change that are looked up, and where: `step = x.add_` may be called by any name."""

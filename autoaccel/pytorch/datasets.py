@@ -14,6 +14,7 @@ from autoaccel.library_models.numpy_functions import DRAWING_METHODS
 from autoaccel.library_models.python_names import CONTAINER_CHANGES
 from autoaccel.library_models.tensor_operations import DRAWING
 from autoaccel.library_models.tensor_views import RESHAPING
+from autoaccel.pytorch.changing_calls import gives_new_tensor
 from autoaccel.pytorch.sample_code import reachable
 
 ITEM_METHODS = ("__getitem__", "__getitems__", "__iter__")
@@ -203,7 +204,9 @@ def _writes(script: Script, node: ast.AST, method: ast.FunctionDef) -> bool:
             return _outlives(script, target, method)
         case ast.Call(func=ast.Name(id="next"), args=[owner, *_]):
             return _is_own(script, owner, method) or (isinstance(owner, ast.Name) and _is_outer(script, owner, method))
-        case ast.Call(func=ast.Attribute(attr=attr, value=owner)) if attr in _CHANGES:
+        case ast.Call(func=ast.Attribute(attr=attr, value=owner) as called) if (
+            attr in _CHANGES and not gives_new_tensor(script, called)
+        ):
             return _is_own(script, owner, method) or (isinstance(owner, ast.Name) and _is_outer(script, owner, method))
         case _:
             return False

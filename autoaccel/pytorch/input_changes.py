@@ -18,6 +18,7 @@ from autoaccel.pytorch.changing_calls import (
     UNCHANGED,
     bound_methods,
     changed_by_library,
+    changes_object,
     changes_owner,
     drawn_from,
     held_methods,
@@ -155,8 +156,8 @@ def _changes_name(file: Script, name: ast.Name) -> bool:
     match file.parent(name):
         case ast.Subscript(ctx=ast.Store() | ast.Del()):
             return True
-        case ast.Attribute(attr=method) as attribute:
-            return method in CHANGING_METHODS and file.call_of(attribute) is not None
+        case ast.Attribute(attr=attr) as method if attr in CHANGING_METHODS:
+            return changes_object(file, method) and file.call_of(method) is not None
         case _:
             return False
 
@@ -166,14 +167,14 @@ def _is_read_outside(inputs: LoaderInputs, file: Script, name: ast.Name) -> bool
 
 
 def _is_written(file: Script, attribute: ast.Attribute) -> bool:
-    """`self.task = …`, `self.seen[i] = …`, `self.seen.append(…)`."""
+    """`self.task = …`, `self.seen[i] = …`, `self.seen.append(…)`, `self.seen.add_(1)`."""
     if not isinstance(attribute.ctx, ast.Load):
         return True
     match file.parent(attribute):
         case ast.Subscript(ctx=ast.Store() | ast.Del()):
             return True
-        case ast.Attribute(attr=method):
-            return method in CHANGING_METHODS
+        case ast.Attribute(attr=attr) as method if attr in CHANGING_METHODS or file.call_of(method) is not None:
+            return changes_object(file, method)
         case _:
             return False
 
@@ -205,7 +206,7 @@ def _changes_by_call(inputs: LoaderInputs, file: Script, call: ast.Call) -> bool
         return any(inputs.touched(file, each) for each in changed_by_library(file, call))
     if writes(file, call):
         return inputs.touched(file, call.args[0])
-    if not isinstance(call.func, ast.Attribute) or not changes_owner(call.func.attr):
+    if not isinstance(call.func, ast.Attribute) or not changes_object(file, call.func):
         return False
     method, owner = call.func.attr, call.func.value
     if file.values(owner).kinds <= UNCHANGED or not _is_input(inputs, file, owner) or file.callees(call):
