@@ -29,6 +29,7 @@ _SETTINGS = frozenset({"builtins.dict", "types.SimpleNamespace", "argparse.Names
 _ON_CPU = "cpu"
 _TO_HOST = frozenset("cpu numpy tolist item".split())
 _OF_LIBRARIES = frozenset({Kind.TENSOR, Kind.PARAMETER, Kind.ARRAY, Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.DTYPE})
+_HOLDING_NOTHING = frozenset({Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE})
 _MOVED_BY_COPY = frozenset({Kind.TENSOR, Kind.BATCH})  # a parameter stays itself, and moves with its model
 
 
@@ -60,7 +61,7 @@ def reachable(script: Script, expression: ast.AST, on_device: bool = False) -> t
                     pending.append((file, part))
             pending.extend(each for name in named for each in waiting.pop(name, ()))
             continue
-        gone = _left_on_device(file, root) if on_device else frozenset()
+        gone = _left_behind(file, root, on_device)
         for node in file.within(root, ast.AST):
             if node in gone:
                 continue
@@ -82,24 +83,33 @@ def reachable(script: Script, expression: ast.AST, on_device: bool = False) -> t
                     counted = each.how == "for" and file.kind(node) in (Kind.NUMBER, Kind.STRING)
                     if each.how in ("assign", "for", "aug") and each.value is not None and not counted:
                         pending.append((file, each.value))
-                        pending.extend((file, stored) for stored in _stored_in(file, each))
+                        pending.extend(_stored_in(file, each))
                     elif each.how == "param" and (function in entered or getattr(function, "name", "") == "__init__"):
                         for caller, given in arguments_for(file, function, each.name):
                             _method_among(waiting, caller.function(given), pending).append((caller, given))
     return tuple(found)
 
 
-def _left_on_device(file: Script, root: ast.AST) -> frozenset[ast.AST]:
-    """What tensors are computed from in an expression that is evaluated once, which then copies them to the host."""
+def _left_behind(file: Script, root: ast.AST, on_device: bool) -> frozenset[ast.AST]:
+    """What is not handed on by an expression that is evaluated once: objects of which it reads a number or a text, as
+    of a model, `model.size`; `on_device` also what tensors are computed from that it copies to the host."""
     if not isinstance(root, ast.expr) or isinstance(root, ast.Lambda):
         return frozenset()
     later = [*file.within(root, ast.Lambda), *file.within(root, ast.GeneratorExp)]
-    return frozenset(
-        part
-        for call in file.within(root, ast.Call)
-        if _is_host_copy(file, call) and not any(file.inside(call, each) for each in later)
-        for part in ast.walk(call.func.value)  # type: ignore[attr-defined]
-    )
+    parts = [each.value for each in file.within(root, ast.Attribute) if _is_plain_read(file, each)]
+    if on_device:
+        copies = (call for call in file.within(root, ast.Call) if _is_host_copy(file, call))
+        parts += [call.func.value for call in copies if isinstance(call.func, ast.Attribute)]
+    kept = (each for each in parts if not any(file.inside(each, function) for function in later))
+    return frozenset(part for each in kept for part in ast.walk(each))
+
+
+def _is_plain_read(file: Script, read: ast.Attribute) -> bool:
+    """Whether an attribute of an object that has a name surely holds no tensor."""
+    owner: ast.expr = read
+    while isinstance(owner, ast.Attribute):
+        owner = owner.value
+    return isinstance(owner, ast.Name) and file.values(read).kinds <= _HOLDING_NOTHING
 
 
 def _is_host_copy(file: Script, call: ast.Call) -> bool:
@@ -147,24 +157,39 @@ def _calls_itself_only(file: Script, cls: ast.ClassDef) -> bool:
 
 
 @once_all
-def _stored_in(file: Script, definition: Definition) -> Iterator[ast.expr]:
-    """What is put into an object under this name: `features.append(x)`, `bank["x"] = x`, `setattr(data, "x", x)`; not
-    what comes to the host."""
-    for use in file.uses(definition):
-        node: ast.expr = use
-        while isinstance(around := file.parent(node), ast.Subscript | ast.Attribute) and around.value is node:
-            node = around
-        call, statement = file.parent(node), file.statement(node)
-        stored: Sequence[ast.expr] = ()
-        if isinstance(call, ast.Call) and ast.unparse(call.func) == "setattr" and node in call.args[:1]:
-            stored = call.args[2:]
-        elif isinstance(call, ast.Call) and call.func is node:
-            stored = given_values(call) if isinstance(node, ast.Attribute) and node.attr in STORING else ()
-        elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
-            stored = [statement.value] if isinstance(statement, ast.Assign | ast.AugAssign) else ()
-        for each in stored:
-            elements = each.elts if isinstance(each, ast.Tuple | ast.List) else [each]
-            yield from (element for element in elements if not _comes_to_host(element))
+def _stored_in(file: Script, definition: Definition) -> Iterator[ScriptNode]:
+    """What is put into an object under this name, and under the names by which functions get it: `features.append(x)`,
+    `bank["x"] = x`, `setattr(data, "x", x)`; not what comes to the host."""
+    known = [(file, definition)]
+    for where, bound in known:
+        for use in where.uses(bound):
+            node: ast.expr = use
+            while isinstance(around := where.parent(node), ast.Subscript | ast.Attribute) and around.value is node:
+                node = around
+            call, statement = where.parent(node), where.statement(node)
+            stored: Sequence[ast.expr] = ()
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "setattr" and node in call.args[:1]:
+                stored = call.args[2:]
+            elif isinstance(call, ast.Call) and call.func is node:
+                stored = given_values(call) if isinstance(node, ast.Attribute) and node.attr in STORING else ()
+            elif isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store):
+                stored = [statement.value] if isinstance(statement, ast.Assign | ast.AugAssign) else ()
+            for each in stored:
+                elements = each.elts if isinstance(each, ast.Tuple | ast.List) else [each]
+                yield from ((where, element) for element in elements if not _comes_to_host(element))
+            known.extend(each for each in _received(where, node) if each not in known)
+
+
+def _received(file: Script, given: ast.expr) -> Iterator[tuple[Script, Definition]]:
+    """The parameters by which functions of the project get what a call gives them."""
+    call = file.parent(given)
+    call = file.parent(call) if isinstance(call, ast.keyword) else call
+    if not isinstance(call, ast.Call) or call.func is given:
+        return
+    for owner, function in file.callees(call):
+        for name, definitions in owner.reaching_definitions.scopes[function].definitions.items():
+            if file.argument(call, function, name, owner) is given:
+                yield from ((owner, each) for each in definitions if each.how == "param")
 
 
 def _comes_to_host(expression: ast.expr) -> bool:

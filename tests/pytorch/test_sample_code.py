@@ -20,6 +20,13 @@ BATCH = """class Batch:
 """
 
 
+NET = """class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.size, self.bias = 8, torch.nn.Parameter(torch.zeros(8))
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "expression", "device"),
     [
@@ -37,6 +44,22 @@ BATCH = """class Batch:
         ("net = torch.nn.Linear(3, 3).cuda()", "TensorDataset(net.cpu().weight)", True),
         ("x = torch.randn(3).cuda()", "[lambda: x.cpu()]", True),
         ("x = load().cuda()", "TensorDataset(x.cpu())", True),
+        # what is put in by functions that get it, or by its name
+        ("def fill(to):\n    to.append(torch.ones(3).cuda())\nx = []\nfill(x)", "list(x)", True),
+        ("def fill(n, *, to):\n    to[n] = torch.ones(3).cuda()\nx = {}\nfill(1, to=x)", "x", True),
+        (
+            "def fill(to):\n    put(to)\ndef put(rows):\n    rows.append(torch.ones(3).cuda())\nx = []\nfill(x)",
+            "x",
+            True,
+        ),
+        ("def fill():\n    x.append(torch.ones(3).cuda())\nx = []\nfill()", "x", True),
+        ("def fill(to):\n    to.append(torch.ones(3).cuda().cpu())\nx = []\nfill(x)", "x", False),
+        # numbers and texts of what lies on a device
+        (f"{NET}net = Net().cuda()", "range(net.size)", False),
+        (f"{NET}net = Net().cuda()\nsize = net.size", "range(size)", False),
+        (f"{NET}net = Net().cuda()", "[net.bias]", True),
+        (f"{NET}net = Net().cuda()", "[lambda: net.cuda().size]", True),
+        (f"{NET}net = Net().cuda()\nnet.size = torch.ones(3).cuda()", "[net.size]", True),
         # methods count where something may call them
         (f"{BATCH}def make():\n    return Batch(torch.zeros(3))", "make()", False),
         (f"{BATCH}def make():\n    return Batch(torch.zeros(3)).to('cuda')", "make()", True),
