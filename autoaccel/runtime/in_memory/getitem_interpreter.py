@@ -57,7 +57,7 @@ class _Reader:
     def __init__(self, dataset: Any, guard: MutationGuard, names: Sequence[str], outside: dict[str, Any]) -> None:
         self._dataset, self._guard, self._outside = dataset, guard, outside
         self._self, index = names
-        self._local: dict[str, Any] = {index: Index.ASKED}
+        self._local: dict[str, Any] = {index: symbolic_rows.ASKED}
 
     def run(self, statements: Sequence[ast.stmt]) -> tuple[Any] | None:
         """What these statements return; None when they come to their end."""
@@ -91,9 +91,9 @@ class _Reader:
     def _holds(self, test: ast.expr) -> bool:
         """Which way an `if` goes, where that depends on attributes alone."""
         match test:
-            case ast.Call(func=called, args=[ast.Name(id=name), *_], keywords=[]) if self._local.get(
-                name
-            ) is Index.ASKED and self._outer(called) in (torch.is_tensor, isinstance):
+            case ast.Call(func=called, args=[ast.Name(id=name), *_], keywords=[]) if isinstance(
+                self._local.get(name), Index
+            ) and self._outer(called) in (torch.is_tensor, isinstance):
                 if self._outer(called) is isinstance and self._outer(test.args[1]) is not torch.Tensor:
                     raise Unsupported("its __getitem__ asks for the type of the index")
                 return False  # samplers' indices are numbers here

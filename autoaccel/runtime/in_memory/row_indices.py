@@ -17,7 +17,7 @@ class Unfit(Exception):  # noqa: N818 - a fact about the batch, not a defect
 class RowIndices:
     """Indices along the first dimension of what samples are taken from: integers, in the order of the batch."""
 
-    __slots__ = ("_ends", "_on", "_through", "_whole", "indices", "tensor")
+    __slots__ = ("_ends", "_moved", "_on", "_through", "_whole", "indices", "tensor")
 
     def __init__(self, tensor: torch.Tensor, indices: Sequence[int] | None = None) -> None:
         self.tensor = tensor
@@ -26,6 +26,7 @@ class RowIndices:
         self._ends: tuple[int, int] | None = None
         self._on: dict[torch.device, torch.Tensor] = {}
         self._through: dict[int, RowIndices] = {}
+        self._moved: dict[tuple[int, int], RowIndices] = {}
 
     def __len__(self) -> int:
         return self.tensor.shape[0]
@@ -62,6 +63,12 @@ class RowIndices:
         if not (self._ends[0] >= 0 and self._ends[1] < size):
             raise Unfit
         return self
+
+    def moved(self, times: int, plus: int) -> RowIndices:
+        """These, each of them times a number and plus another."""
+        if (times, plus) not in self._moved:  # parts of a sample share it
+            self._moved[times, plus] = RowIndices(self.tensor * times + plus)
+        return self._moved[times, plus]
 
     def through(self, table: Any) -> RowIndices:
         """The indices that stand in a table at these; the table is read now, as it is."""

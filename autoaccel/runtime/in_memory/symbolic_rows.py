@@ -1,7 +1,7 @@
 """What an expression of a `__getitem__` stands for, for a whole batch: rows of what a dataset holds, and conversions.
 
-Each operation here is one that gives the same numbers for a batch as for its samples one by one: looking up, changing
-the dtype, changing the shape, and + - * / with a number.
+Each operation here is one that gives the same numbers for a batch as for its samples one by one: looking up rows and
+windows of rows, changing the dtype, changing the shape, and + - * / with a number.
 """
 
 from __future__ import annotations
@@ -10,20 +10,30 @@ import operator
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from enum import Enum, auto
 from typing import Any, Final
 
 import torch
 
 from .columns import Indices, Numbers, Tensors, column
 from .mutation_guard import MutationGuard, Unsupported
+from .row_indices import RowIndices
 from .sample_structure import Route, SamplePart, TensorStep
 
 
-class Index(Enum):
-    """The index that `__getitem__` is asked for."""
+@dataclass(frozen=True)
+class Index:
+    """The index that `__getitem__` is asked for, `times` a number and `plus` another."""
 
-    ASKED = auto()
+    times: int = 1
+    plus: int = 0
+
+    def route(self) -> Route | None:
+        """From the indices that are asked for to these."""
+        return None if self == ASKED else lambda rows: rows.moved(self.times, self.plus)
+
+
+ASKED: Final = Index()
+_FARTHEST: Final = 2**31  # of what is multiplied and added, so that nothing overflows
 
 
 @dataclass
@@ -44,7 +54,7 @@ class SymbolicRow(SamplePart):
 def part(value: SymbolicRow | Index) -> SamplePart:
     """One part of what is returned, as default collate takes it."""
     if isinstance(value, Index):
-        return SamplePart(Indices())
+        return SamplePart(Indices(), value.route())
     return replace(value, scalar=value.scalar or (value.kind == "array" and value.dims == 0))
 
 
@@ -57,8 +67,10 @@ def indexed(of: Any, index: Any, guard: MutationGuard) -> Any:
     if type(of) is dict and isinstance(index, (str, int)):
         return guard.entry(of, index)
     first, *rest = index if isinstance(index, tuple) else (index,)
-    if first is Index.ASKED:
-        found: Any = _looked_up(of, None)
+    if isinstance(first, Index):
+        found: Any = _looked_up(of, first.route())
+    elif isinstance(first, slice) and isinstance(first.start, Index) and isinstance(first.stop, Index):
+        found, rest = _windows(of, first.start, first.stop), [slice(None), *rest] if rest else []
     elif isinstance(first, SymbolicRow):
         found = _looked_up(of, _through(first))
     else:
@@ -85,6 +97,22 @@ def _looked_up(of: Any, route: Route | None) -> Any:
     if found is not None:
         return SymbolicRow(found, route)
     raise Unsupported(f"its __getitem__ looks something up in a {type(of).__name__}")
+
+
+def _windows(of: Any, start: Index, stop: Index) -> SymbolicRow:
+    """`of[start:stop]`, as many rows for each index, and one after the other."""
+    size, found = stop.plus - start.plus, column(of)
+    if start.times != stop.times or size < 1 or not isinstance(found, Tensors) or len(of) < size:
+        raise Unsupported("its __getitem__ takes a slice that is no window of a tensor or an array")
+
+    def route(rows: RowIndices) -> RowIndices:  # past an end a slice is shorter, or empty
+        return rows.moved(start.times, start.plus).inside(len(of) - size + 1)
+
+    def view(values: torch.Tensor) -> torch.Tensor:
+        return values.unfold(0, size, 1).movedim(-1, 1)
+
+    row: SymbolicRow = _looked_up(of, route)
+    return replace(row, column=Tensors(of, (view,)), dims=row.dims + 1)
 
 
 def _inside(row: Any, index: Any) -> SymbolicRow:
@@ -120,6 +148,8 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 def computed(name: str, left: Any, right: Any) -> Any:
     """`left <op> right` of numbers, or of a row and a number."""
     operate = _OPERATORS.get(name)
+    if isinstance(left, Index) or isinstance(right, Index):
+        return _moved(name, left, right)
     if operate is not None and all(type(each) in (int, float) for each in (left, right)):
         return operate(left, right)
     if operate is None or type(right) not in (int, float) or not isinstance(left, SymbolicRow):
@@ -131,3 +161,18 @@ def computed(name: str, left: Any, right: Any) -> Any:
     if not left.dims and sys.modules["numpy"].__version__.startswith("1."):
         raise Unsupported("its __getitem__ computes with a single number, which numpy 1 does in another precision")
     return left.then(lambda values: torch.from_numpy(operate(values.numpy(), right)))
+
+
+def _moved(name: str, left: Any, right: Any) -> Index:
+    """The same with an index: another one."""
+    if name in ("Add", "Mult") and isinstance(right, Index):
+        left, right = right, left
+    found: Index | None = None
+    if type(right) is int and abs(right) < _FARTHEST and isinstance(left, Index):
+        if name in ("Add", "Sub"):
+            found = replace(left, plus=_OPERATORS[name](left.plus, right))
+        elif name == "Mult":
+            found = Index(left.times * right, left.plus * right)
+    if found is None or max(abs(found.times), abs(found.plus)) >= _FARTHEST:
+        raise Unsupported("its __getitem__ computes something of the index")
+    return found

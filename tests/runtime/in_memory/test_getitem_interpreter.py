@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, Subset
 
 from autoaccel.runtime.in_memory.eligible_loaders import begin
-from tests.runtime.in_memory.comparing import CPU, found, left_to_torch, same
+from tests.runtime.in_memory.comparing import CPU, content, found, left_to_torch, same, whole
 
 COUNT = 30
 
@@ -75,6 +75,11 @@ UNDERSTOOD = [
     "return self.x32[i] / 255.0, self.u8[i] / 255, self.t[i] * self.scale, (self.t[i] - 0.5) / 0.25, self.x[i] + -1",
     "return self.t[self.order[i]], self.x[self.picks[i]], self.names[self.labels[i]]",
     "return i, self.x[i]",
+    "return i + 1, self.x[i + 1], self.names[2 + i], self.t[i * 1 + 3 - 1], self.x[-i + 24], self.t[self.order[i + 1]]",
+    "return self.t[i:i + self.size], self.x[i + 1:i + self.size + 1], self.u8[i:i + 1], self.labels[2 + i:i + 5]",
+    "s = i\ne = s + self.size\nb = e - 2\nreturn self.x[s:e], self.x32[b:b + 3], self.y[b:b + 3]",
+    "return self.t[i:i + 4][1:], self.x[i:i + 4, 1], self.x[i:i + 4, :2], self.x[i:i + 4, -1].astype(np.float32)",
+    "x = torch.from_numpy(self.x32[i:i + 4]).double()\nreturn x[:-1], x[1:], self.t[i:i + 4].view(2, 8) / 2",
     "if torch.is_tensor(i):\n    i = i.tolist()\nreturn self.x[i]",
     "if isinstance(i, torch.Tensor):\n    i = i.item()\nreturn self.x[i]",
     "x = self.x[i]\nif self.transform:\n    x = self.transform(x)\nreturn x",
@@ -99,8 +104,20 @@ LEFT = {
     "return np.random.permutation(self.x[i])": "calls `np.random.permutation`",
     "return self.x[i % 3]": "computes",
     "return self.x[i // 2]": "computes",
-    "return self.x[i + 1]": "computes",
-    "return self.t[i:i + self.size]": "computes",
+    "return self.x[i / 2]": "computes something of the index",
+    "return self.x[i + 0.0]": "computes something of the index",
+    "return self.x[i - i]": "computes something of the index",
+    "return self.x[i + 2**40]": "computes something",
+    "return self.x[i * 4294967296]": "computes something of the index",
+    "return self.x[self.names[i]:self.names[i] + 2]": "computes",
+    "return self.t[i:]": "by another thing than the index",
+    "return self.t[i:i + 5:2]": "an expression like",
+    "return self.t[i:2 * i]": "no window",
+    "return self.t[i:i]": "no window",
+    "return self.t[i + 3:i]": "no window",
+    "return self.names[i:i + 2]": "no window",
+    "return self.t[i:i + 99]": "no window",
+    "return self.text[i:i + 2]": "no window",
     "return self.x[i], 0": "hold a int",
     "return self.x[0]": "by another thing than the index",
     "return self.x[:i]": "by another thing than the index",
@@ -156,6 +173,40 @@ def test_left_alone(body: str) -> None:
         assert _outcome(batches) == want
     assert LEFT[body] in found(loader).given_up
     assert found(loader).given_up
+
+
+PAST_AN_END = [
+    "return self.t[i:i + 8]",
+    "return self.x[i - 2:i + 2], self.y[i - 2]",
+    "return self.x[i + 2:i + 10], self.t[i]",
+    "return self.t[-i - 4:-i]",
+    "return self.t[2 * i:2 * i + 5]",
+    "return self.t[i * 2]",
+]
+
+
+@pytest.mark.parametrize("body", PAST_AN_END)
+@pytest.mark.parametrize("size", [1, 4])
+def test_windows_past_an_end_are_as_python_cuts_them(body: str, size: int) -> None:
+    own = dataset(body)
+    batches = begin(loader := DataLoader(own, batch_size=size), CPU)
+    assert batches is not None
+    assert _outcome(map(content, batches)) == _outcome(map(content, loader))
+
+
+def test_windows_show_what_was_changed() -> None:
+    def batches(start: Any) -> list[Any]:
+        own = dataset("return self.x[i:i + self.size]")
+        seen = []
+        for at, batch in enumerate(start(DataLoader(own, batch_size=2, sampler=range(12)))):
+            seen.append(content(batch))
+            own.x[at * 2] += 1
+            own.size = 3 + at // 2
+            if at == 4:
+                own.x = own.x[::-1].copy()
+        return seen
+
+    assert batches(whole) == batches(iter)
 
 
 @pytest.mark.parametrize("body", ["torch.tensor(self.floats[i]) / 3", "torch.tensor([self.floats[i]]).double()"])
