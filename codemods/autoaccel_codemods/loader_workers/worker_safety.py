@@ -74,8 +74,14 @@ def worker_edits(script: Script, made: LoaderCall) -> tuple[Edit, ...]:
 def kept_workers(script: Script, made: LoaderCall, *, seeded: bool = False) -> tuple[Edit, ...] | str | None:
     """What lets workers that a loader gets serve later passes, why they may not; None where nothing is to be said."""
     given = made.settings.keys() | made.possible
-    if "persistent_workers" in given or not _persists(script, made, seeded=seeded):
+    uses = tuple(use for use in iterations(script, made.call) if use.how != "endless")
+    again = any(use.how != "next" and repeats(use.script, use.node, script, made.call) for use in uses)
+    if "persistent_workers" in given or not again:
         return None
+    if not _in_turns(uses):
+        return f"{STARTED_AGAIN}: two may be under way at once"
+    if loader_state(script, made, in_workers=True).changed_after(script, made.call, seeded=seeded):
+        return f"{STARTED_AGAIN}: code that changes what its samples are made of may run after it is made"
     if script.is_notebook:
         return "persistent workers would not see what other cells change of the dataset"
     return added_argument(script, made, "persistent_workers", "num_workers() > 0")
@@ -191,18 +197,17 @@ def _unsafe(source: Value, *, sharded: bool) -> str | None:
     return None
 
 
-def _persists(script: Script, made: LoaderCall, *, seeded: bool) -> bool:
-    """Whether later passes may reuse the workers: iterated again, never twice at once, over an unchanged dataset."""
-    uses = tuple(use for use in iterations(script, made.call) if use.how != "endless")
-    if not any(use.how != "next" and repeats(use.script, use.node, script, made.call) for use in uses):
-        return False
+def _in_turns(uses: tuple[Iteration, ...]) -> bool:
+    """Whether a loader surely is never iterated twice at once."""
     nodes = [use.node for use in uses]
     if len(set(nodes)) < len(nodes) or (len(nodes) > 1 and any(use.how == "iter" for use in uses) and _mixed(uses)):
         return False
-    for use in uses:
-        if any(runs_within(use.script, use.node, other.script, other.node) for other in uses if other is not use):
-            return False
-    return not loader_state(script, made, in_workers=True).changed_after(script, made.call, seeded=seeded)
+    return not any(
+        runs_within(use.script, use.node, other.script, other.node)
+        for use in uses
+        for other in uses
+        if other is not use
+    )
 
 
 def _mixed(uses: tuple[Iteration, ...]) -> bool:
