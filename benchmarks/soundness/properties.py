@@ -106,8 +106,8 @@ def said(texts: Texts, bounds: Bounds | None = None, only: Iterable[Path] | None
 
 def gained(texts: Texts, bounds: Bounds, full: dict[Path, Said]) -> list[str]:
     """The findings that are there only with lower bounds, or more exact: there are none, or a silence was taken for
-    a No. That one is less exact is right, and that AA303 stands where AA301 has gone: it is for steps that this leaves
-    alone, for whichever reason, and leans on none of its answers."""
+    a No. That one is less exact is right, or kept from float16, and that AA303 stands where AA301 has gone: it is for
+    steps that this leaves alone, for whichever reason, and leans on none of its answers."""
     lower = said(texts, bounds, full)
     allowed = {
         path: {_without_tier(each): _tier(each) for each in found if not each.endswith(_BESIDES)}
@@ -119,9 +119,15 @@ def gained(texts: Texts, bounds: Bounds, full: dict[Path, Said]) -> list[str]:
         for each in sorted(lower[path] - full[path])
         if not each.endswith(_BESIDES)
         and f"{each.partition(' ')[0]}{_BESIDES}" not in full[path]
-        and _tier(each) < allowed[path].get(_without_tier(each), Tier.OPT_IN + 1)
+        and all(_tier(each) < allowed[path].get(kind, Tier.OPT_IN + 1) for kind in _as_careful(each))
         and not (_is_of("AA303", each) and any(_is_of("AA301", lost) for lost in full[path] - lower[path]))
     ]
+
+
+def _as_careful(said: str) -> tuple[str, ...]:
+    """A finding, and the same one without its reason against float16."""
+    finding = _without_tier(said)
+    return finding, finding.partition("; no float16: ")[0]
 
 
 def _is_of(code: str, said: str) -> bool:
