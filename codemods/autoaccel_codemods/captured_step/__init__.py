@@ -50,7 +50,6 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import itertools
 from collections.abc import Iterator
 from typing import Final
 
@@ -58,7 +57,7 @@ from autoaccel.analysis import Script
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.edits import Edit, Finding, Skipped, Tier
 from autoaccel.pytorch import cuda_graphs
-from autoaccel.pytorch.training_steps import TrainingStep, training_steps
+from autoaccel.pytorch.training_steps import ScopeNode, TrainingStep, training_steps
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.captured_step import (
     gradient_reads,
@@ -109,12 +108,13 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         result_uses   whether what comes out is used for its value alone
         problems      the exception by which each of them declines
     """
-    for step in itertools.chain.from_iterable(map(_by_function, training_steps(script))):
+    named: dict[ScopeNode, set[str]] = {}
+    for step in (part for each in training_steps(script) for part in _apart(each)):
         if not step.backwards or _is_lifted(script, step):
             continue
         report_at = step.backwards[0].call
         try:
-            edits = _lift(script, step)
+            edits = _lift(script, step, named)
         except (DeclinedError, Incomplete) as problem:
             yield RULE.skip(report_at, str(problem))
             continue
@@ -122,7 +122,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         yield RULE.finding(report_at, message, *script.import_runtime, *edits)
 
 
-def _by_function(step: TrainingStep) -> list[TrainingStep]:
+def _apart(step: TrainingStep) -> list[TrainingStep]:
     """Steps of the same optimizers in several functions, of which each makes a whole one: `learn` of a class, and of
     one that derives from it; training as it is, and against an adversary."""
     parts = [
@@ -134,10 +134,11 @@ def _by_function(step: TrainingStep) -> list[TrainingStep]:
         )
         for scope in step.scopes
     ]
-    return parts if all(each.backwards and each.optimizer_steps for each in parts) else [step]
+    whole = all(each.backwards and each.optimizer_steps for each in parts)
+    return parts if whole else [step]
 
 
-def _lift(script: Script, step: TrainingStep) -> Iterator[Edit]:
+def _lift(script: Script, step: TrainingStep, named: dict[ScopeNode, set[str]]) -> Iterator[Edit]:
     if cuda_graphs.captures(script):
         raise DeclinedError(cuda_graphs.REASON)
     prospects.refuse_in_vain(script, step)
@@ -154,7 +155,7 @@ def _lift(script: Script, step: TrainingStep) -> Iterator[Edit]:
         except DeclinedError as problem:
             problems.append(problem)
         else:
-            return step_function.edits(script, lifted)
+            return step_function.edits(script, lifted, named)
     raise problems[0]
 
 

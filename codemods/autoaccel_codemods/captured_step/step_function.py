@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator, Sequence
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.syntax_index import comment_above, is_heading, split_lines
 from autoaccel.edits import Code, Edit, InsertBefore, RemoveStatement, literal
+from autoaccel.pytorch.training_steps import ScopeNode, scope_of
 from autoaccel_codemods.captured_step import type_hints
 from autoaccel_codemods.captured_step.lifting import Lifted
 from autoaccel_codemods.captured_step.region import ITEM, StepRegion, receiver
@@ -16,10 +18,11 @@ _Change = tuple[int, int, int, str]
 """A line, from where to where in bytes, and the text that stands there instead."""
 
 
-def edits(script: Script, lifted: Lifted) -> Iterator[Edit]:
-    """The function above the loop, its call in the loop, and the statements gone from there."""
+def edits(script: Script, lifted: Lifted, named: dict[ScopeNode, set[str]]) -> Iterator[Edit]:
+    """The function above the loop, its call in the loop, and the statements gone from there. `named` are the names that
+    other steps of the file have got, by the functions that see them, and gets this one's."""
     region = lifted.region
-    name = script.free_name(*(("train_step", "training_step") if region.phase is None else ("run_batch", "run_step")))
+    name = _free_name(script, lifted, named)
     tensor, imports = script.spell("torch.Tensor")
     annotated = type_hints.wanted(script, region, lifted.parameters, lifted.results)
     yield from imports if annotated else ()
@@ -35,6 +38,21 @@ def edits(script: Script, lifted: Lifted) -> Iterator[Edit]:
     yield InsertBefore(called, Code(literal("\n".join(lines))), below_comments=not taken)
     for each in (*region.statements, *region.shown):
         yield RemoveStatement(each, moved=True, with_heading=taken and each is called)
+
+
+def _free_name(script: Script, lifted: Lifted, named: dict[ScopeNode, set[str]]) -> str:
+    """A name that neither the file uses nor another step has where this one is made, or is called."""
+    names = ("train_step", "training_step") if lifted.region.phase is None else ("run_batch", "run_step")
+    numbered = (f"{names[0]}{number}" for number in itertools.count(2))
+    seen = [named.setdefault(each, set()) for each in (scope_of(script, lifted.anchor), lifted.region.scope)]
+    free = next(
+        each
+        for each in itertools.chain(names, numbered)
+        if script.free_name(each) == each and all(each not in known for known in seen)
+    )
+    for known in seen:
+        known.add(free)
+    return free
 
 
 def _function(script: Script, lifted: Lifted, name: str, tensor: str | None) -> str:
