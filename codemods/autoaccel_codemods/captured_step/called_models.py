@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.pytorch.gradients import is_backward
@@ -27,7 +28,8 @@ def called_models(script: Script, statements: Sequence[ast.stmt]) -> Iterator[as
 def _of_call(script: Script, call: ast.Call, entered: tuple[ast.AST, ...]) -> Iterator[ast.expr]:
     if is_backward(script, call):
         return
-    if calls_model(script, call):
+    of_objects = all(is_bound(other, function, script, call) for other, function in script.callees(call))
+    if of_objects and calls_model(script, call):
         yield _outermost(script, call.func)
     elif Effect.FORWARD in call_effects(script, call):
         for other, function in script.callees(call):
@@ -82,7 +84,7 @@ def _are_of_module(script: Script, read: ast.expr) -> bool:
 def _given(script: Script, call: ast.Call, other: Script, function: ast.FunctionDef, parameter: str) -> ast.expr | None:
     """What a call gives for a parameter; for `self`, the object of which it is a method."""
     first = function.args.args[0].arg if function.args.args else None
-    if parameter == first and isinstance(call.func, ast.Attribute) and other.enclosing_class(function) is not None:
+    if parameter == first and isinstance(call.func, ast.Attribute) and is_bound(other, function, script, call):
         return call.func.value
     return script.argument(call, function, parameter, other)
 
