@@ -20,6 +20,7 @@ from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.python_names import BUILTINS, CONTAINER_CHANGES, CONTAINERS
 from autoaccel.library_models.tensor_operations import DRAWING_IN_PLACE, FILLING, METHODS
+from autoaccel.library_models.waiting_operations import CHECKED_ON_THE_HOST, SIZED_BY_OTHERS
 from autoaccel.pytorch import host_reads
 from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
 from autoaccel.pytorch.introspection import attributes_listed
@@ -55,7 +56,8 @@ _CONTAINER = ast.List | ast.Dict | ast.ListComp | ast.Set
 _WRITING = frozenset("index_copy index_fill scatter_reduce fill_diagonal".split())
 _WAITS = "which reads values on the host"
 _CTC = "torch.nn.CTCLoss"
-_KINDS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION, Kind.TENSOR, Kind.BATCH, Kind.PARAMETER, Kind.NONE})
+_KINDS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION, Kind.TENSOR, Kind.BATCH, Kind.PARAMETER, Kind.NONE, Kind.EXTERNAL})
+_OPERATIONS = ("torch.nn.functional.", "torch.relu", "torch.sigmoid", "torch.tanh", "torch.softmax")
 
 
 def refuse(script: Script, region: StepRegion) -> None:
@@ -195,7 +197,7 @@ def _call(script: Script, call: ast.Call, *, own: Sequence[ast.stmt]) -> str | N
             if name in METHODS | _OF_STEP | {"size", "parameters", "item"} or name.startswith("new_"):
                 return None
     values = script.values(call.func)
-    seen = Kind.UNKNOWN not in values.kinds and not any(map(_is_told_by_its_use, values))
+    seen = all(map(_is_in_sight, values))
     if any(value.name == _CTC for value in values):
         return f"calls `{text}`, {_WAITS}"
     if _is_forward_of_layer(script, call):
@@ -234,9 +236,19 @@ def _is_filled(script: Script, elements: ast.Subscript) -> bool:
             return False
 
 
-def _is_told_by_its_use(value: Value) -> bool:
-    """Whether all that is known of a module is that it is used like one: `def train(model): model.train()`."""
-    return value.kind is Kind.MODULE and value.cls is None and isinstance(value.node, ast.arg | ast.Attribute)
+def _is_in_sight(value: Value) -> bool:
+    """Whether it is known what a call of a value does, or there is code to look at: of a library, operations alone, and
+    no module of which all that is known is that it is used like one, `def train(model): model.train()`."""
+    match value.kind:
+        case Kind.UNKNOWN:
+            return False
+        case Kind.EXTERNAL:
+            name = value.name or ""
+            return name.startswith(_OPERATIONS) and name not in CHECKED_ON_THE_HOST | SIZED_BY_OTHERS
+        case Kind.MODULE:
+            return value.cls is not None or not isinstance(value.node, ast.arg | ast.Attribute)
+        case _:
+            return True
 
 
 def _is_made_on_host(script: Script, owner: ast.expr) -> bool:
