@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 
+from autoaccel.analysis.attributes import may_be_stored
 from autoaccel.analysis.call_sites import arguments_for, may_be_left_out
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import breadth_first, last_name
 from autoaccel.pytorch import host_reads
+from autoaccel.pytorch.run_once_code import runs_once
 
 _PLAIN = ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr
 _SHORT = 40  # characters of source in a reason
@@ -88,18 +90,22 @@ def _is_setting(script: Script, test: ast.expr, statement: ast.stmt) -> bool:
             return False
 
 
-def _is_parsed(script: Script, name: ast.expr, inner: frozenset[ast.expr]) -> bool:
-    """Whether a name holds what a parser of arguments gives, also where functions are handed it."""
-    definitions = script.definitions(name) if isinstance(name, ast.Name) and name not in inner else ()
+def _is_parsed(script: Script, settings: ast.expr, inner: frozenset[ast.expr]) -> bool:
+    """Whether an expression holds what a parser of arguments gives, also where functions are handed it."""
+    if not isinstance(settings, ast.Name) or settings in inner:
+        return isinstance(settings, ast.Call) and last_name(settings.func) == "parse_args"
+    definitions = script.definitions(settings)
     for each in definitions:
         if each.how == "param":
             callers = script.callers(each.scope.node)
             given = [*arguments_for(script, each.scope.node, each.name)]
             if callers.missing is not None or may_be_left_out(script, each.scope.node, each.name):
                 return False
-            if not all(_is_parsed(other, argument, inner | {name}) for other, argument in given):
+            if not all(_is_parsed(other, argument, inner | {settings}) for other, argument in given):
                 return False
-        elif each.how != "assign" or each.path or last_name(getattr(each.value, "func", None)) != "parse_args":
+        elif each.how != "assign" or each.path or each.value is None:
+            return False
+        elif not _is_parsed(script, each.value, inner | {settings}):
             return False
     return bool(definitions)
 
@@ -138,10 +144,35 @@ def _is_left_as_it_is(script: Script, setting: ast.expr, statement: ast.stmt) ->
         case ast.Attribute(value=ast.Name() as owner, attr=name):
             files = dict.fromkeys((script, *script.project.related(script)))
             others = [(file, each) for file in files for each in file.syntax_index.stored(name)]
-            made = all(getattr(file.function(each), "name", "") == "__init__" for file, each in others)
+            made = all(_is_set_once(file, each) for file, each in others)
             return made and _is_left_as_it_is(script, owner, statement)
         case _:
             return False
+
+
+def _is_set_once(script: Script, stored: ast.Attribute) -> bool:
+    """Whether an attribute is set where its object is made, or to a plain value where no loop leads to it:
+    `args.cuda = torch.cuda.is_available()`."""
+    if getattr(script.function(stored), "name", "") == "__init__":
+        return True
+    match script.parent(stored):
+        case ast.Assign(value=value):
+            return _is_plain(script, value, stored.attr) and runs_once(script, stored)
+        case _:
+            return False
+
+
+def _is_plain(script: Script, value: ast.expr, name: str) -> bool:
+    """Whether a value is a number, a text or a flag, also one that is made of what a setting of that name was."""
+    match value:
+        case ast.BoolOp(values=parts):
+            return all(_is_plain(script, each, name) for each in parts)
+        case ast.Compare(left=left, comparators=[ast.Constant()]) | ast.UnaryOp(operand=left):
+            return _is_plain(script, left, name)
+        case ast.Attribute(value=ast.Name() as owner, attr=attr) if attr == name or not may_be_stored(script, attr):
+            return _is_parsed(script, owner, frozenset())
+        case _:
+            return script.values(value).kinds <= _PLAIN_VALUES
 
 
 def unmovable(script: Script, statement: ast.stmt) -> str:
