@@ -76,11 +76,18 @@ def scaler_creations(script: Script, step: TrainingStep) -> Iterator[ScalerCreat
         named = [each for each in step.optimizer_steps if _text(script, each) in names]
         unsure = next((each for each in named if not is_bound(script, function, first, each.optimizer)), None)
         if unsure is not None:
-            assert unsure.optimizer is not None, "a problem otherwise"
-            stays = stands(script, function, first, unsure.optimizer)
-            yield unsure.call, skip_reasons.UNSURE_OPTIMIZERS if stays else skip_reasons.REMADE_OPTIMIZERS
+            yield unsure.call, _why_unsure(script, function, first, unsure)
             return
         yield ScalerCreation(first, False, names, None, (function,))
+
+
+def _why_unsure(script: Script, function: ScopeNode, first: ast.stmt, step: OptimizerStep) -> str:
+    assert step.optimizer is not None, "a problem otherwise"
+    if stands(script, function, first, step.optimizer):
+        return skip_reasons.UNSURE_OPTIMIZERS
+    bound = script.definitions(step.optimizer) if isinstance(step.optimizer, ast.Name) else ()
+    late = bool(bound) and all(isinstance(each.node, ast.stmt) and _reached(script, first, each.node) for each in bound)
+    return skip_reasons.LATE_OPTIMIZERS if late else skip_reasons.REMADE_OPTIMIZERS
 
 
 def _unfit_for_attribute(cls: ClassRef) -> str | None:

@@ -116,6 +116,7 @@ NO_OTHER_ATTRIBUTES: Final = "its class may take no other attribute, as a scaler
 STEP_IN_OTHER_FUNCTION: Final = "backward and optimizer step are in different functions"
 UNSURE_OPTIMIZERS: Final = "nothing shows that every path to the step makes its optimizers"
 REMADE_OPTIMIZERS: Final = "its optimizers are made anew on the way"
+LATE_OPTIMIZERS: Final = "one of its optimizers is made only after another has trained"
 
 # -- Where low precision would get to (`low_precision_flow`, `call_flow`, `expression_flow`, `storage_flow`)
 

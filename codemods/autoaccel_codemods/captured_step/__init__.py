@@ -54,10 +54,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from autoaccel.analysis import Script
+from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.edits import Edit, Finding, Skipped, Tier
 from autoaccel.pytorch import cuda_graphs
-from autoaccel.pytorch.training_steps import ScopeNode, TrainingStep, training_steps
+from autoaccel.pytorch.training_steps import Backward, OptimizerStep, ScopeNode, TrainingStep, training_steps
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.captured_step import (
     gradient_reads,
@@ -109,7 +110,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         problems      the exception by which each of them declines
     """
     named: dict[ScopeNode, set[str]] = {}
-    for step in (part for each in training_steps(script) for part in _apart(each)):
+    for step in (part for each in training_steps(script) for part in _apart(script, each)):
         if not step.backwards or _is_lifted(script, step):
             continue
         report_at = step.backwards[0].call
@@ -122,7 +123,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         yield RULE.finding(report_at, message, *script.import_runtime, *edits)
 
 
-def _apart(step: TrainingStep) -> list[TrainingStep]:
+def _apart(script: Script, step: TrainingStep) -> list[TrainingStep]:
     """Steps of the same optimizers in several functions, of which each makes a whole one: `learn` of a class, and of
     one that derives from it; training as it is, and against an adversary."""
     parts = [
@@ -135,7 +136,26 @@ def _apart(step: TrainingStep) -> list[TrainingStep]:
         for scope in step.scopes
     ]
     whole = all(each.backwards and each.optimizer_steps for each in parts)
-    return parts if whole else [step]
+    return [stage for each in parts for stage in _stages(script, each)] if whole else [step]
+
+
+def _stages(script: Script, step: TrainingStep) -> list[TrainingStep]:
+    """Steps of one function in loops one below the other, by optimizers of their own: a teacher's, then a student's."""
+    sites: list[Backward | OptimizerStep] = [*step.backwards, *step.optimizer_steps]
+    outermost = {each: next(reversed(script.loops(each.call)), None) for each in sites}
+    parts = [
+        dataclasses.replace(
+            step,
+            backwards=tuple(each for each in step.backwards if outermost[each] is loop),
+            optimizer_steps=tuple(each for each in step.optimizer_steps if outermost[each] is loop),
+        )
+        for loop in dict.fromkeys(outermost.values())
+    ]
+    values = [[value for each in part.optimizer_steps for value in script.values(each.receiver)] for part in parts]
+    known = all(each.kind is Kind.OPTIMIZER and isinstance(each.node, ast.Call) for part in values for each in part)
+    made = [{each.node for each in part} for part in values]
+    own = sum(map(len, made)) == len(set[ast.AST | None]().union(*made))
+    return parts if known and own and all(each.backwards and each.optimizer_steps for each in parts) else [step]
 
 
 def _lift(script: Script, step: TrainingStep, named: dict[ScopeNode, set[str]]) -> Iterator[Edit]:

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autoaccel.analysis.definite_assignment import is_bound, is_made_by_calls
+from autoaccel.analysis.definite_assignment import is_bound, is_made_by_calls, stands
 from autoaccel.analysis.name_lookups import is_of_comprehension, reads_any_name
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
@@ -347,6 +347,10 @@ def _anchor(script: Script, region: StepRegion, names: set[str]) -> ast.stmt:
         if all(is_bound(script, region.scope, loop, each) for each in trained):
             found = loop
     if found is None:
+        if region.phase is None and not all(
+            stands(script, region.scope, region.statements[0], each) for each in trained
+        ):
+            raise DeclinedError("its model or its optimizer is made anew on the way")
         raise DeclinedError(_NOT_THERE if region.phase is None else f"{_NOT_THERE}, or not what tells it to train")
     text = split_lines(script.text)
     above: ast.stmt = found
