@@ -121,9 +121,13 @@ def _loop(script: Script, backward: ast.Call) -> Loop | ast.FunctionDef:
     function = script.function(backward)
     if not isinstance(function, ast.FunctionDef) or runs_once(script, backward):
         raise DeclinedError("its backward pass stands in no loop")
-    if function.decorator_list:
+    if not all(_is_static(script, each) for each in function.decorator_list):
         raise DeclinedError(f"`{function.name}` is decorated")
     return function
+
+
+def _is_static(script: Script, decorator: ast.expr) -> bool:
+    return isinstance(decorator, ast.Name) and decorator.id == "staticmethod" and not script.definitions(decorator)
 
 
 def _outermost(script: Script, statement: ast.stmt, loop: Loop | ast.FunctionDef) -> ast.stmt:

@@ -38,10 +38,11 @@ def _handed_over(script: Script, call: ast.Call) -> Iterator[ast.Call]:
 
 def _forwards_from(script: Script, scopes: Iterable[ast.AST]) -> Iterator[tuple[Script, ast.Call, bool]]:
     pending: list[tuple[Script, ast.AST]] = [(script, scope) for scope in scopes]
+    training = {scope for _, scope in pending}  # also methods of a model, which train one that they are given
     seen: set[ast.AST] = set()
     while pending:
         other, scope = pending.pop()
-        if scope in seen or in_model(other, scope):
+        if scope in seen or (scope not in training and in_model(other, scope)):
             continue
         seen.add(scope)
         for part in other.in_scope(scope, ast.Call):
