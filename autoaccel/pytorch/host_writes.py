@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from autoaccel.analysis.bound_receivers import is_bound
-from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.call_sites import arguments_for, may_be_left_out
 from autoaccel.analysis.callables import called_name
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import UNKNOWN, Kind, Value, any_item
@@ -178,7 +178,7 @@ class _HostTensor:
         on its own."""
         functions = [(each.scope.node, each.name) for each in definitions if each.how == "param"]
         given = [pair for each in functions for pair in arguments_for(file, *each)]
-        known = all(file.callers(each).missing is None for each, _ in functions)
+        known = all(file.callers(each).missing is None and not may_be_left_out(file, each, n) for each, n in functions)
         copies = (self._is_copy_by_now(*each, seen) or not self._is_held(*each) for each in given)
         return known and bool(given) and all(copies)
 

@@ -7,6 +7,7 @@ own that goes over the loader again and again; `self.batches = cycle(loader)` th
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -26,6 +27,9 @@ from autoaccel.pytorch.loader_loops import (
     transfers,
 )
 from autoaccel.pytorch.object_references import attribute_reads, possible_classes
+
+_HIDDEN_READS = re.compile(r"__(?:get|set)attr(?:ibute)?__|\bgetmembers\b|=\s*getattr\b(?!\()")
+"""How an attribute is read, or what is stored looked at, under no name that can be found."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,9 +130,10 @@ def _kept_by_attribute(script: Script, name: str) -> KeptIterator | None:
     of_any = None if None in classes else frozenset(each for found in classes for each in found or ())
     try:
         reads = [*attribute_reads(script, of_any, name, called=True)]
+        hidden = any(_HIDDEN_READS.search(text) for text in script.project.related_texts(script))
     except Incomplete:
         return None
-    if any(file is not script for file, _ in reads):
+    if hidden or any(file is not script for file, _ in reads):
         return None
     kept = _asked_alone(script, [_iterated(script, _assigned(script, each)) for each in stores], [e for _, e in reads])
     if kept is None or not all(loaders_of(script, each.args[0]) for each in kept.sites):

@@ -423,7 +423,7 @@ def _gradients(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
 def _moved_otherwise(choice: ast.IfExp, name: ast.expr, transfers: dict[ast.Call, BatchTransfer]) -> bool:
     """`v.to(device) if torch.is_tensor(v) else v`: what stays is no tensor, or there is no device at all."""
     moved = [node for node in breadth_first(choice.body) if isinstance(node, ast.Call) and node in transfers]
-    return bool(moved) and choice.orelse is name
+    return bool(moved) and isinstance(name, ast.Name) and choice.orelse is name
 
 
 def _left_otherwise(script: Script, kept: ast.Assign, name: ast.expr, transfers: dict[ast.Call, BatchTransfer]) -> bool:

@@ -8,16 +8,17 @@ from dataclasses import replace
 
 from autoaccel.analysis import Script
 from autoaccel.analysis.attributes import stored_as, stores
-from autoaccel.analysis.classes import derived_classes, lineage, methods
+from autoaccel.analysis.classes import class_info, derived_classes, lineage
 from autoaccel.dataflow.abstract_values import ClassRef
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.definitions import Definition
-from autoaccel.dataflow.syntax_index import Function
+from autoaccel.dataflow.syntax_index import Function, last_name
 from autoaccel.pytorch.batches import Target, device_of, is_repeatable
 from autoaccel.pytorch.device_expressions import is_numbered, precedes
 from autoaccel.pytorch.execution_order import runs_after
 from autoaccel.pytorch.kept_iterators import BatchSource, KeptIterator
 from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop
+from autoaccel.pytorch.object_references import possible_classes
 from autoaccel.pytorch.recursive_moves import parameter
 from autoaccel_codemods.prefetch.batch_reads import BatchReads
 from autoaccel_codemods.prefetch.moved_parts import asks_type
@@ -106,15 +107,16 @@ def _stays_from(script: Script, kept: KeptIterator, loader: ast.expr, name: ast.
         return False
     bound = [(script, each.node) for each in definitions] if elsewhere and of_module else []
     attribute = script.parent(name)
-    while isinstance(attribute, ast.Attribute):
-        if cls is not None and _is_computed(cls, attribute.attr):
+    if isinstance(attribute, ast.Subscript):
+        return False  # items are replaced in more ways than are looked for
+    if isinstance(attribute, ast.Attribute):
+        stored = _plain_stores(script, attribute, cls)
+        if stored is None or isinstance(script.parent(attribute), ast.Attribute | ast.Subscript):
             return False
-        stored = [*_stores(script, attribute.attr, cls)]
         before = any(file is script and precedes(script, script.statement(each), place) for file, each in stored)
         if elsewhere and not before and (stored or cls is not None):
             return False
         bound += stored
-        cls, attribute = None, script.parent(attribute)
     made = next(each for each in script.ancestors(loader) if isinstance(each, ast.Call))
     return not any(runs_after(*each, script, made) for each in bound)
 
@@ -131,17 +133,43 @@ def _class_of_receiver(script: Script, name: ast.Name, function: Function | None
     return script.class_ref(cls) if isinstance(cls, ast.ClassDef) else None
 
 
-def _stores(script: Script, attribute: str, cls: ClassRef | None) -> Iterator[ScriptNode]:
-    """Where an attribute is stored, of objects of a class or of any."""
-    files = script.project.related(script) if cls is None else ()
-    found = [each for file in files for each in stored_as(file, attribute)] if cls is None else stores(cls, attribute)
-    yield from ((each.script, each.receiver or each.script.tree) for each in found)
+def _plain_stores(script: Script, attribute: ast.Attribute, cls: ClassRef | None) -> list[ScriptNode] | None:
+    """Where an attribute is stored, of objects of a class or of any; None where it may be computed when it is read, or
+    be changed in another way."""
+    name, made = attribute.attr, (each.cls for each in script.values(attribute.value))
+    classes = [cls] if cls is not None else [each for each in made if each is not None]
+    files, nodes = script.project.related(script), {each.node for ref in classes for each in lineage(ref)}
+    if any(_is_computed(each, name) for each in classes) or any(_may_change(each, name, nodes) for each in files):
+        return None
+    found = stores(cls, name) if cls is not None else (each for file in files for each in stored_as(file, name))
+    receivers: list[ScriptNode] = []
+    for each in found:
+        if each.of_class:
+            return None
+        receivers.append((each.script, each.receiver or each.script.tree))
+    return receivers
+
+
+def _may_change(file: Script, name: str, classes: set[ast.ClassDef]) -> bool:
+    """Whether a file deletes an attribute, or stores one by a computed name, in objects that may be of these classes,
+    or of any where these are none."""
+    if any(each.attr == name and isinstance(each.ctx, ast.Del) for each in file.find(ast.Attribute)):
+        return True
+    for call in file.syntax_index.calls_named("setattr", "__setattr__"):
+        named = call.args[-2] if len(call.args) > 1 else None
+        of = possible_classes(file, call.args[0]) if last_name(call.func) == "setattr" and call.args else None
+        if not isinstance(named, ast.Constant) and (of is None or not classes or not of.isdisjoint(classes)):
+            return True
+    return False
 
 
 def _is_computed(cls: ClassRef, attribute: str) -> bool:
-    """Whether an attribute of an object may be a property, of a class that derives from this one as well."""
+    """Whether an attribute of an object may be a property or the like, of a class that derives from this one as
+    well."""
     derived = derived_classes(cls)
-    return derived.missing is not None or any(True for each in (cls, *derived) for _ in methods(each, attribute))
+    lines = (*lineage(cls), *derived)
+    bound = (value for each in lines for value, _ in class_info(each).attributes.get(attribute, ()))
+    return derived.missing is not None or any(isinstance(each, Definition) for each in bound)
 
 
 def _is_bound_at(script: Script, place: ast.stmt, name: ast.Name) -> bool:
