@@ -34,7 +34,6 @@ _UNCALLABLE = frozenset(
 _EXTENDING = re.compile(r"setattr\(|__dict__|vars\(|\b(optim|models|datasets|lr_scheduler)\.\w+ *=[^=]")
 _OTHER_MODULES = re.compile(r"\bsys\.modules\b|\b__path__\b|\bmeta_path\b|\bpath_hooks\b")
 """How a program gives modules names that their files do not have."""
-_BINDING = re.compile(r"\bexec\(|\b(globals|locals)\(\)|\bvars\(|__dict__|\bsys\.modules\b")
 _A_MODULE = Value(Kind.OBJECT, how="module")
 
 
@@ -68,20 +67,6 @@ def members(script: Script, owners: Values, key: ast.expr) -> Values:
         owners = having(owners, *names)
     found = union(_members(script, owner, names) for owner in owners)
     return ANY if any(_is_unseen(value) for value in found.unordered()) else found
-
-
-def keys(script: Script, index: ast.expr) -> frozenset[str] | None:
-    """The texts that an index may be; None where it may be any."""
-    return None if _binds_unseen(script) else _names_among(script.inference.possible(index))
-
-
-@once
-def _binds_unseen(script: Script) -> bool:
-    """Whether names may be bound by code that is not read here: `exec(open("config.py").read())`."""
-    try:
-        return any(_BINDING.search(text) for text in script.project.related_texts(script))
-    except Incomplete:
-        return True
 
 
 def _names_among(texts: Values) -> frozenset[str] | None:

@@ -73,9 +73,13 @@ def _makers(ref: ClassRef) -> tuple[CallSite, ...] | None:
     if cls.decorator_list or not _OF_DICTIONARIES.isdisjoint(class_info(ref).attributes):
         return None
     plain = (
-        isinstance(each, ast.FunctionDef | ast.Pass) or isinstance(getattr(each, "value", None), ast.Constant)
+        (isinstance(each, ast.FunctionDef) and not each.decorator_list and _is_called_by_name(each.name))
+        or isinstance(each, ast.Pass)
+        or isinstance(getattr(each, "value", None), ast.Constant)
         for each in cls.body
     )
+    if any(each.syntax_index.stored(name) for each in script.project.related(script) for name in _OF_DICTIONARIES):
+        return None
     above = (each for each in script.within(cls, ast.Name) if each.id == "super")
     made = {"super().__init__()", f"super({cls.name}, self).__init__()"}
     if not all(plain) or not all(ast.unparse(script.statement(each)) in made for each in above):
@@ -91,6 +95,10 @@ def _makers(ref: ClassRef) -> tuple[CallSite, ...] | None:
                 if not isinstance(around, ast.Call) or last_name(around.func) not in ("isinstance", "super"):
                     return None
     return tuple(found) if files.missing is None else None
+
+
+def _is_called_by_name(method: str) -> bool:
+    return not method.startswith("__") or method in ("__init__", "__repr__", "__str__")
 
 
 def _is_empty(script: Script, made: ast.expr) -> bool:
@@ -125,7 +133,9 @@ def _joined(container: Value, stored: tuple[Store, ...]) -> Items:
     anywhere = union(values for key, values in stored if key is None)
     if container.kind is Kind.SEQUENCE:
         return ((None, union([any_item(container), *(values for _, values in stored)])),)
-    items = dict(container.items)
+    items: dict[int | str | None, Values] = {}
+    for key, values in container.items:
+        items[key] = items.get(key, NOTHING) | values if key is None else values
     for key, values in stored:
         items[key] = items.get(key, items.get(None, NOTHING)) | values
     return tuple((key, values | anywhere) for key, values in items.items())
@@ -157,8 +167,7 @@ def _stored_by_method(script: Script, method: str, call: ast.Call) -> Iterator[S
         yield from ((None, element(possible(each), call, script)) for each in call.args)
     elif method == "update":
         yield from ((each.arg, possible(each.value)) for each in call.keywords)
-        for given in (value for each in call.args for value in possible(each)):
-            yield from given.items or [(None, ANY)]
+        yield from (store for each in call.args for value in possible(each) for store in _taken_over(value))
     else:
         key = call.args[0] if len(call.args) > 1 and method != "insert" else None
         yield from ((_constant(key), possible(each)) for each in call.args[-1:])
@@ -170,7 +179,7 @@ def _stored_by_statement(script: Script, use: ast.expr, made: ast.expr) -> Itera
     possible = script.inference.possible
     match place:
         case ast.AugAssign(target=target, value=value, op=ast.BitOr()) if target is use:
-            yield from (store for given in possible(value) for store in given.items or [(None, ANY)])
+            yield from (store for given in possible(value) for store in _taken_over(given))
             return
         case ast.AugAssign(target=target, value=value) if target is use:
             yield None, element(possible(value), place, script)
@@ -191,6 +200,11 @@ def _stored_by_statement(script: Script, use: ast.expr, made: ast.expr) -> Itera
                 yield _constant(key), possible(value)
         case _:
             yield None, ANY
+
+
+def _taken_over(given: Value) -> Items:
+    """What a dict takes over out of another, or of pairs, which are not looked into."""
+    return (given.kind is Kind.MAPPING and given.items) or ((None, ANY),)
 
 
 def _parameter(script: Script, value: ast.expr) -> Definition | None:

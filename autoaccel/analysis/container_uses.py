@@ -332,7 +332,7 @@ def _may_enter(script: Script, call: ast.Call, name: str) -> bool:
     beside = [*call.args, *(each.value for each in call.keywords if each.arg not in _OF_ELEMENTS)]
     if any(isinstance(each, ast.Lambda) or Kind.FUNCTION in script.inference.possible(each).kinds for each in beside):
         return True
-    return name.startswith(_CHANGING)
+    return name.startswith(_CHANGING) or name == "setattr"  # it has another name from then on
 
 
 def _may_use_methods(script: Script, use: ast.expr, name: str) -> bool:

@@ -25,6 +25,7 @@ from autoaccel.dataflow.abstract_values import (
     Kind,
     Value,
     Values,
+    any_item,
     arithmetic,
     made,
     merged,
@@ -102,11 +103,8 @@ class Inference:
             case ast.Subscript():
                 if (looked_up := computed_members.looked_up(self.script, node)) is not None:
                     return looked_up
-                owners = self.possible(node.value)
-                owners = Values(map(as_mapping, owners.unordered()))
-                told = owners.kinds == {Kind.MAPPING} and not isinstance(node.slice, ast.Constant)
-                keys = computed_members.keys(self.script, node.slice) if told else None
-                return subscript(owners, node, self.script, keys)
+                owners = Values(map(as_mapping, self.possible(node.value).unordered()))
+                return subscript(owners, node, self.script)
             case ast.IfExp(test=test, orelse=orelse) if type_tests.is_no_tensor(self.script, test):
                 return self.possible(orelse)
             case ast.IfExp(body=body, orelse=orelse):
@@ -118,14 +116,8 @@ class Inference:
             case ast.Tuple(elts=elements) | ast.List(elts=elements):
                 return Values({self._sequence(node, elements)})
             case ast.Dict(keys=keys, values=values):
-                items = tuple(
-                    (
-                        key.value if isinstance(key, ast.Constant) and isinstance(key.value, int | str) else None,
-                        self.possible(value),
-                    )
-                    for key, value in zip(keys, values, strict=True)
-                )
-                return made(Kind.MAPPING, node, self.script, items=items)
+                items = [each for pair in zip(keys, values, strict=True) for each in self._entries(*pair)]
+                return made(Kind.MAPPING, node, self.script, items=tuple(items))
             case ast.ListComp(elt=value) | ast.GeneratorExp(elt=value) | ast.SetComp(elt=value):
                 return made(Kind.SEQUENCE, node, self.script, items=((None, self.possible(value)),))
             case ast.DictComp(value=value):
@@ -152,6 +144,18 @@ class Inference:
                 return made(Kind.UNKNOWN, node, self.script, how="lambda")
             case _:
                 return ANY
+
+    def _entries(self, key: ast.expr | None, value: ast.expr) -> Iterable[tuple[int | str | None, Values]]:
+        """What a part of a dict's display adds to it: `key: value`, or `**value`."""
+        given = self.possible(value)
+        if key is not None:
+            told = key.value if isinstance(key, ast.Constant) else None
+            return [(told if isinstance(told, int | str) else None, given)]
+        match [*given]:
+            case [Value(kind=Kind.MAPPING, items=items)] if items:
+                return items
+            case several:
+                return [(None, union(any_item(each) or ANY for each in several))]
 
     def _sequence(self, node: ast.expr, elements: list[ast.expr]) -> Value:
         if any(isinstance(each, ast.Starred) for each in elements):

@@ -285,9 +285,10 @@ def any_item(owner: Value) -> Values:
 def item(owner: Value, step: int | str | None) -> Values:
     """An element by position or key; any element when the position is not known."""
     if step is not None:
-        exact = [values for key, values in owner.items if key == step]
-        if exact:
-            return exact[-1]
+        places = [place for place, (key, _) in enumerate(owner.items) if key == step]
+        if places:
+            replacing = (values for key, values in owner.items[places[-1] :] if key is None)  # `{"a": x, key: y}`
+            return union((owner.items[places[-1]][1], *replacing))
         if isinstance(step, int) and step < 0 and owner.items and owner.items[0][0] is not None:
             return owner.items[step][1] if -step <= len(owner.items) else ANY
         loose = [values for key, values in owner.items if key is None]

@@ -51,10 +51,9 @@ def _step(owner: Value, step: int | str) -> Values:
             return ANY
 
 
-def subscript(values: Values, node: ast.Subscript, script: Script, keys: frozenset[str] | None = None) -> Values:
-    """What `values[…]` gives, by one of these keys where they are known."""
-    steps = _indices(node.slice) if keys is None else sorted(keys)
-    return union(_subscript(owner, step, node, script) for owner in values for step in steps)
+def subscript(values: Values, node: ast.Subscript, script: Script) -> Values:
+    """What `values[…]` gives."""
+    return union(_subscript(owner, step, node, script) for owner in values for step in _indices(node.slice))
 
 
 def _indices(index: ast.expr) -> set[int | str | None]:
@@ -137,13 +136,14 @@ def container_method(owner: Value, name: str, node: ast.Call, script: Script) ->
     """What a method of a sequence, a mapping or an iterator gives."""
     if owner.kind is Kind.MAPPING:
         if name == "values":
-            return made(Kind.SEQUENCE, node, script, items=((None, any_item(owner)),))
+            return made(Kind.SEQUENCE, node, script, items=((None, any_item(owner) or ANY),))
         if name == "items":
-            pair = made(Kind.SEQUENCE, node, script, items=((0, Values({STRING})), (1, any_item(owner))))
+            pair = made(Kind.SEQUENCE, node, script, items=((0, Values({STRING})), (1, any_item(owner) or ANY)))
             return made(Kind.SEQUENCE, node, script, items=((None, pair),))
         if name in ("get", "pop") and node.args:
-            key = node.args[0]
-            return item(owner, key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None)
+            key = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+            default = map(script.inference.possible, node.args[1:])
+            return union((item(owner, key if isinstance(key, str) else None), *default))
     if name == "pop" and owner.kind is Kind.SEQUENCE:
         return any_item(owner) or ANY
     if name == "copy":

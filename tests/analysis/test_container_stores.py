@@ -282,6 +282,32 @@ OBJECTS = {
         "d.make('a')",
         "unknown",
     ),
+    "one that is called": (
+        REGISTRY.replace("def register", "def __call__") + "d = Registry()\nd['a'] = 1\n@d('b')\ndef f(): pass\n",
+        "d['b']",
+        "unknown",
+    ),
+    "one with a property": (
+        (
+            f"{REGISTRY}    @property\n    def slot(self): ...\n    @slot.setter\n    def slot(self, made):\n"
+            "        self['a'] = made\nd = Registry()\nd['a'] = 1\nd.slot = 'x'\n"
+        ),
+        "d['a']",
+        "unknown",
+    ),
+    "what is given by its name": (
+        (
+            f"{REGISTRY}    def put(self, **kw):\n        for k, made in kw.items():\n            self[k] = made\n"
+            "d = Registry()\nd['a'] = 1\nd.put(a='x')\n"
+        ),
+        "d['a']",
+        "number unknown",
+    ),
+    "one that gets another method": (
+        f"{REGISTRY}d = Registry()\nd['a'] = 1\nd.get = n\n",
+        "d.get('a')",
+        "unknown",
+    ),
     "one that is derived": (
         f"{REGISTRY}class B(Registry):\n    def put(self):\n        self['a'] = 'x'\nd = B()\nd['a'] = 1\n",
         "d['a']",
@@ -290,45 +316,16 @@ OBJECTS = {
     "one within another container": (f"{REGISTRY}d = [Registry()]\nd[0]['a'] = 1\n", "d[0]['a']", "unknown"),
 }
 KEYS = {
-    "a constant of another": ("c = {'k': 'a'}\nd = {'a': 1, 'b': 'x'}\n", "d[c['k']]", "number"),
-    "one of two": ("k = 'a' if n else 'b'\nd = {'a': 1, 'b': 'x', 'c': None}\n", "d[k]", "number string"),
-    "one that is changed": ("c = {'k': 'a'}\nc['k'] = n\nd = {'a': 1, 'b': 'x'}\n", "d[c['k']]", "number string"),
-    "one that may be changed": ("c = {'k': 'a'}\nc.update(n)\nd = {'a': 1, 'b': 'x'}\n", "d[c['k']]", "number string"),
-    "one that is put together": ("k = 'a'\nk += 'b'\nd = {'a': 1, 'b': 'x'}\n", "d[k]", "number string"),
-    "one by code that is run": ("k = 'a'\nexec(open(n).read())\nd = {'a': 1, 'b': 'x'}\n", "d[k]", "number string"),
-    "one by a table of names": ("k = 'a'\nglobals()[n] = n\nd = {'a': 1, 'b': 'x'}\n", "d[k]", "number string"),
-    "one by the table of modules": (
-        "import sys\nk = 'a'\nsetattr(sys.modules[__name__], n, n)\nd = {'a': 1, 'b': 'x'}\n",
-        "d[k]",
-        "number string",
-    ),
-    "one by what a function sets": (
-        "k = 'a'\ndef g():\n    global k\n    k = n\nd = {'a': 1, 'b': 'x'}\n",
-        "d[k]",
-        "number string",
-    ),
-    "one of a copy": (
-        "import copy\nc = {'k': 'a'}\ne = copy.deepcopy(c)\ne['k'] = 'b'\nd = {'a': 1, 'b': 'x'}\n",
-        "d[c['k']]",
-        "number string",
-    ),
-    "one of an object": ("class A:\n    k = 'a'\nd = {'a': 1, 'b': 'x'}\n", "d[A().k]", "number"),
-    "one of an object that is changed": (
-        "class A:\n    k = 'a'\nc = A()\nsetattr(c, n, n)\nd = {'a': 1, 'b': 'x'}\n",
-        "d[c.k]",
-        "number string",
-    ),
-    "one of an object whose names are updated": (
-        "class A:\n    k = 'a'\nc = A()\nc.__dict__.update(n)\nd = {'a': 1, 'b': 'x'}\n",
-        "d[c.k]",
-        "number string",
-    ),
-    "one of a class that others may call": (
-        "class A:\n    def __init__(self, k='a'):\n        self.k = k\nd = {'a': 1, 'b': 'x'}\nc = A(n)\n",
-        "d[c.k]",
-        "number string",
-    ),
-    "one by updated names": ("k = 'a'\nglobals().update(n)\nd = {'a': 1, 'b': 'x'}\n", "d[k]", "number string"),
+    "by a name": ("k = 'a'\nd = {'a': 1, 'b': 'x'}\n", "d[k]", "number string"),
+    "by a constant of another": ("c = {'k': 'a'}\nd = {'a': 1, 'b': 'x'}\n", "d[c['k']]", "number string"),
+    "what another dict replaces": ("e = {'a': 'x'}\nd = {'a': 1, **e}\n", "d['a']", "string"),
+    "what may be replaced": ("d = {'a': 1, **n}\n", "d['a']", "number unknown"),
+    "what a computed key may replace": ("d = {'a': 1, n: 'x'}\n", "d['a']", "number string"),
+    "what replaces another": ("d = {**n, 'a': 1}\n", "d['a']", "number"),
+    "or a default": ("d = {'b': 1}\n", "d.get('a', 'x')", "string unknown"),
+    "by pairs": ("d = {'a': 1}\nd.update([('a', 'x')])\n", "d['a']", "number unknown"),
+    "joined with pairs": ("d = {'a': 1}\nd |= [('a', 'x')]\n", "d['a']", "number unknown"),
+    "by another name that is set": ("d = {'a': 1}\nsetattr(n, 'd', d)\n", "d['a']", "number unknown"),
 }
 
 
