@@ -12,7 +12,6 @@ from autoaccel.dataflow.syntax_index import breadth_first, walk_scope
 from autoaccel.library_models.library_values import RUNNING_TOTALS
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
-from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.step_effects import calls_model
 from autoaccel_codemods.captured_step.measured_values import is_measured
 from autoaccel_codemods.captured_step.note_methods import only_notes
@@ -161,29 +160,13 @@ def refuse_changed(script: Script, statements: Sequence[ast.stmt], shown: Sequen
         if seen := changed & {name for each in rest for name in variables(script, each, ast.Load)}:
             raise DeclinedError(f"line {display.lineno} changes `{min(seen).lstrip('.')}`, which the step reads")
         parts = [part for each in rest for part in breadth_first(each)]
-        others = any(isinstance(each, ast.Call) and _may_see(script, each) for each in parts)
-        if others and not (_only_counts(display) and _is_unknown_to(script, rest, changed)):
+        if any(isinstance(each, ast.Call) and _may_see(script, each) for each in parts):
             raise DeclinedError(f"line {display.lineno} prints or counts before other code runs, which may see it")
         if changed and any(_reads_container(script, each) for each in parts):
             raise DeclinedError(f"line {display.lineno} notes something, and the step reads what may hold it")
         read = {part.id for part in script.within(display, ast.Name)}
         if any(read & variables(script, each, ast.Store, ast.Del) for each in rest):
             raise DeclinedError(f"line {display.lineno} shows what the step changes afterwards")
-
-
-def _only_counts(statement: ast.stmt) -> bool:
-    """`iterations += 1`"""
-    return isinstance(statement, ast.AugAssign) and isinstance(statement.value, ast.Constant)
-
-
-def _is_unknown_to(script: Script, statements: Sequence[ast.stmt], names: frozenset[str]) -> bool:
-    """Whether no code that statements run reads one of these names, also as one of a module: `train.iterations`."""
-    of_modules = {f".{each}" for each in names}
-    return not any(
-        (names | of_modules) & {*map(variable, mentions(file, code))}
-        for file, code in reachable_code(script, statements)
-        if code not in statements
-    )
 
 
 def _may_see(script: Script, call: ast.Call) -> bool:
