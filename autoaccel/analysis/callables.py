@@ -24,11 +24,12 @@ def functions_of(script: Script, expression: ast.expr) -> list[tuple[Script, ast
 
 
 def lambdas_of(script: Script, expression: ast.expr) -> list[tuple[Script, ast.Lambda]]:
-    """The lambdas that an expression is, is a name for, or takes out of a table; none unless these are all."""
-    values = script.values(expression)
-    made = [(value.script, value.node) for value in values]
-    known = [(file, node) for file, node in made if file is not None and isinstance(node, ast.Lambda)]
-    return known if len(known) == len(made) else []
+    """The lambdas that an expression is, or a name for; none unless these are all."""
+    if isinstance(expression, ast.Lambda):
+        return [(script, expression)]
+    definitions = script.definitions(expression) if isinstance(expression, ast.Name) else ()
+    made = [each.value for each in definitions if isinstance(each.value, ast.Lambda) and each.how == "assign"]
+    return [(script, each) for each in made if each is not None] if len(made) == len(definitions) else []
 
 
 def called_name(script: Script, function: ast.expr) -> str | None:

@@ -140,8 +140,6 @@ class Inference:
                 return Values({BOOL})
             case ast.JoinedStr():
                 return Values({STRING})
-            case ast.Lambda():
-                return made(Kind.UNKNOWN, node, self.script, how="lambda")
             case _:
                 return ANY
 

@@ -238,8 +238,6 @@ FUNCTIONS: dict[str, tuple[str, list[str]]] = {
     "a method": ("A().go", ["go"]),
     "a lambda": ("lambda: 1", ["<lambda>"]),
     "a name for a lambda": ("short", ["<lambda>"]),
-    "out of a table of lambdas": ("table[x]", ["<lambda>", "<lambda>"]),
-    "out of a table that holds something else": ("filled[x]", []),
     "one of two, out of sight": ("f if x else nowhere", []),
     "a name that is also something else": ("either", []),
     "a partial function": ("functools.partial(f, 1)", []),
@@ -255,7 +253,6 @@ def test_functions_of(case: str) -> None:
     own = (
         "def f(): ...\ndef g(): ...\nclass A:\n    def go(self): ...\nother = f\nshort = lambda: 1\n"
         "either = lambda: 2\nif x:\n    either = nowhere\n"
-        "table = {1: lambda: 1, 2: lambda: 2}\nfilled = {1: lambda: 1}\nfilled[2] = nowhere\n"
     )
     script = load(f"{HEAD}{own}print({expression})\n")
     call = script.tree.body[-1].value  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ When a graph is replayed none of it is done, so there must be nothing.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import UnionType
@@ -40,7 +41,10 @@ _SILENT = CONTAINERS | frozenset(
 _OF_MAPPINGS = frozenset("items keys values get".split())
 _OF_RUNTIME = ("autocast", "grad_scaler")
 _SILENT_MODULES = ("torch.", "math.", "typing.", "einops.", "functools.", "itertools.", "collections.")
-_HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
+_HOOKS = (
+    *("register_hook", "register_post_accumulate_grad_hook", "register_step_pre_hook", "register_step_post_hook"),
+    *("register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"),
+)
 _SHARING = ("share_memory", "share_memory_")
 _COUNTED = "cache_info"  # of functions with `lru_cache`
 _LOUD = frozenset(
@@ -57,7 +61,7 @@ _WRITING = frozenset("index_copy index_fill scatter_reduce fill_diagonal".split(
 _WAITS = "which reads values on the host"
 _CTC = "torch.nn.CTCLoss"
 _KINDS = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION, Kind.TENSOR, Kind.BATCH, Kind.PARAMETER, Kind.NONE, Kind.EXTERNAL})
-_OPERATIONS = ("torch.nn.functional.", "torch.relu", "torch.sigmoid", "torch.tanh", "torch.softmax")
+_OPERATIONS = re.compile(r"torch\.(nn\.functional\.[a-z]\w*|relu|sigmoid|tanh|softmax)")
 
 
 def refuse(script: Script, region: StepRegion) -> None:
@@ -244,7 +248,7 @@ def _is_in_sight(value: Value) -> bool:
             return False
         case Kind.EXTERNAL:
             name = value.name or ""
-            return name.startswith(_OPERATIONS) and name not in CHECKED_ON_THE_HOST | SIZED_BY_OTHERS
+            return bool(_OPERATIONS.fullmatch(name)) and name not in CHECKED_ON_THE_HOST | SIZED_BY_OTHERS
         case Kind.MODULE:
             return value.cls is not None or not isinstance(value.node, ast.arg | ast.Attribute)
         case _:
