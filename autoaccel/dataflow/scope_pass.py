@@ -355,7 +355,7 @@ class ScopePass:
             if node not in self.reached.scopes:
                 run = ScopePass(self.reached, self.inner(node))
                 run.parameters(node.args)
-                run.local = frozenset(run.scope.definitions)
+                run.local = frozenset(bound_names(node, run.scope, walrus=self.reached.walrus))
                 run.read(node.body)
         elif isinstance(node, _COMPREHENSIONS):
             self.read_comprehension(node)

@@ -65,6 +65,7 @@ def reaching(text: str, name: str) -> list[list[int]]:
         pytest.param("x = 1\nwith no_grad():\n    x = f()\nx\n", [[3]], id="with that hides none"),
         pytest.param("[x := y for y in z]\nx\n", [[1]], id="walrus in a comprehension"),
         pytest.param("x = 1\nany((x := y) for y in z)\nx\n", [[1, 2]], id="walrus in a comprehension over nothing"),
+        pytest.param("x = 1\nf = lambda: [\nx := 2,\nx]\nx\n", [[3], [1]], id="walrus in a lambda"),
         pytest.param("x = 1\na and (x := f())\nx\n", [[1, 2]], id="walrus that may be passed over"),
         pytest.param("x = 1\ny = (x := 2) if a else 3\nx\n", [[1, 2]], id="walrus in one of two"),
         pytest.param("x = 1\nwhile (x := f()) > 3:\n    x\n", [[2]], id="walrus of while"),
