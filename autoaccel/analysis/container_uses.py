@@ -85,7 +85,7 @@ def _within_methods(script: Script, made: ast.expr) -> Iterator[tuple[Script, as
             own = owner_name(file, method)
             for definition in file.reaching_definitions.scopes[method].definitions.get(own or "", ()):
                 if definition.how == "param":
-                    yield from ((file, each, 0) for each in file.uses(definition))
+                    yield from ((file, each, 0) for each in (*file.uses(definition), *file.additions(definition)))
 
 
 def _holder(script: Script, element: ast.expr) -> ast.expr | None:

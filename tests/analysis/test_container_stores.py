@@ -303,6 +303,14 @@ OBJECTS = {
         "d['a']",
         "number unknown",
     ),
+    "one that takes over what it is made with": (
+        (
+            f"{REGISTRY}    def __init__(self, given):\n        super().__init__()\n        self |= given\n"
+            "d = Registry(n)\nd['a'] = 1\n"
+        ),
+        "d['a']",
+        "number unknown",
+    ),
     "one that gets another method": (
         f"{REGISTRY}d = Registry()\nd['a'] = 1\nd.get = n\n",
         "d.get('a')",
