@@ -109,6 +109,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         step_problems           whether the backwards and optimizer steps are in sight, and plain
         [blockers]              what the script does about precision and gradients itself
         regions                 which statements run under autocast, and what of them has to stay out
+        [statement_kinds]       what a region may begin and end with
         [hoists]                what of a statement gets a name of its own inside a region
         [backward_slice]        the statements that a loss is computed by
         [float32_statements]    losses that stay outside, since they work in float32 alone

@@ -16,26 +16,26 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.syntax_index import walk_scope
-from autoaccel.library_models.tensor_operations import FLOATING, KEEPING, LOW, PRODUCTS
 from autoaccel.pytorch.gradients import sets_grad_mode
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.step_effects import Effect, call_effects, effects, is_sensitive, may_run_model
 from autoaccel.pytorch.training_steps import Backward, TrainingStep, scope_of
 from autoaccel_codemods.autocast import blockers, lost_digits, skip_reasons, stored_results, unsafe_operations
-from autoaccel_codemods.autocast.backward_slice import MUTATORS, Slice, changed, variables
+from autoaccel_codemods.autocast.backward_slice import Slice, changed, variables
 from autoaccel_codemods.autocast.blockers import Problem, in_step
 from autoaccel_codemods.autocast.float32_statements import Float32Statements, read_by_name
-from autoaccel_codemods.autocast.float_tensors import content
 from autoaccel_codemods.autocast.hoists import FreeNames, Hoist, is_conditional, names_for, whole_expression
 from autoaccel_codemods.autocast.sigmoid_bce import out_of_reach, sigmoid_arguments
-from autoaccel_codemods.autocast.tensor_content import Content
+from autoaccel_codemods.autocast.statement_kinds import (
+    draws,
+    ends_between,
+    is_arithmetic,
+    is_on_host,
+    starts,
+    takes_classes,
+)
 
-_BY_CLASS = frozenset(f"torch.nn.{name}" for name in ("CrossEntropyLoss", "NLLLoss", "CTCLoss", "MultiMarginLoss"))
-# Between forward and loss: clearing gradients, and waiting for numbers to be counted.
-_NOT_OF_THE_FORWARD = frozenset({"zero_grad", "item", "tolist"})
-_WITH_GRADIENTS = frozenset({Kind.OPTIMIZER, Kind.MODULE})
-_OF_HOST = frozenset({Kind.ARRAY, Kind.NUMBER, Kind.BOOL, Kind.STRING})
 _NEVER = Effect.BACKWARD | Effect.STEP | Effect.SAVES | Effect.YIELDS
 _NEVER_INSIDE = (
     ast.FunctionDef
@@ -210,7 +210,7 @@ class _Planner:
     def _barrier(self, statement: ast.stmt) -> bool:
         if isinstance(statement, _NEVER_INSIDE) or effects(self.script, statement) & _NEVER or self._loads(statement):
             return True
-        return any(_draws(self.script, call) for call in self.script.in_scope(statement, ast.Call))
+        return any(draws(self.script, call) for call in self.script.in_scope(statement, ast.Call))
 
     def _without_gradients(self, statement: ast.stmt) -> bool:
         return isinstance(statement, ast.With) and any(
@@ -317,85 +317,20 @@ class _Planner:
                     self._reduce(statement)
                 open_region = None
                 continue
-            if self.narrow and self._parts(gap, statement):
+            if self.narrow and ends_between(self.script, gap, statement, self.found.reduced):
                 flush()
-            if self.narrow and not run and self._is_arithmetic(statement):
+            if self.narrow and not run and is_arithmetic(self.script, statement, self.found.reduced):
                 self.found.lifted += read_by_name(self.script, statement, self.found.reduced)
                 open_region = None
                 continue
-            if run or self._starts(statement):
-                if self._is_on_host(statement):
+            if run or starts(self.script, statement, self.found.reduced):
+                if is_on_host(self.script, statement):
                     on_host |= {*gap, statement}
                 run += [*gap, statement]
                 gap.clear()
                 self._reduce(statement)
             open_region = None
         flush()
-
-    def _starts(self, statement: ast.stmt) -> bool:
-        if Effect.FORWARD in effects(self.script, statement):
-            return True
-        calls = self.script.in_scope(statement, ast.Call)
-        if any(may_run_model(self.script, call) for call in calls):
-            return True
-        return bool(variables(self.script, statement) & self.found.reduced) and any(
-            self.script.kind(call.func) is not Kind.SCHEDULER for call in calls
-        )
-
-    def _is_on_host(self, statement: ast.stmt) -> bool:
-        """Whether a statement runs no model, and makes or keeps arrays and plain values alone."""
-        match statement:
-            case ast.Assign(targets=[ast.Name()], value=value):
-                given = [value]
-            case ast.Expr(value=ast.Call(func=ast.Attribute(attr=method), args=[*given], keywords=[])) if (
-                method in MUTATORS
-            ):
-                pass
-            case _:
-                return False
-        for each in given:
-            if isinstance(each, ast.Tuple):
-                given += each.elts
-            elif not self.script.values(each).kinds <= _OF_HOST:
-                return False
-        return not any(may_run_model(self.script, call) for call in self.script.in_scope(statement, ast.Call))
-
-    def _parts(self, gap: list[ast.stmt], following: ast.stmt) -> bool:
-        """Whether statements between two of a region end it: they run no model, and wait or clear gradients. Of a line
-        that clears them between forward and loss, a second region would be more to read than a longer one."""
-        match gap:
-            case [ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="zero_grad")) as call)]:
-                kinds = self.script.values(owner).kinds
-                torchs = bool(kinds) and kinds <= _WITH_GRADIENTS and not self.script.callees(call)
-                if torchs and self._starts(following):
-                    return False
-        calls = [call for each in gap for call in self.script.in_scope(each, ast.Call)]
-        return any(
-            isinstance(each.func, ast.Attribute) and each.func.attr in _NOT_OF_THE_FORWARD for each in calls
-        ) and not any(may_run_model(self.script, each) for each in calls)
-
-    def _is_arithmetic(self, statement: ast.stmt) -> bool:
-        """Whether all that a statement does to what is in low precision is arithmetic of torch's, on tensors that can
-        be lifted to float32 where it names them: autocast runs none of it faster."""
-        if not isinstance(statement, ast.Assign) or not self._starts(statement):
-            return False
-        calls = self.script.in_scope(statement, ast.Call)
-        names = read_by_name(self.script, statement, self.found.reduced)
-        return (
-            all(map(self._is_elementwise, calls))
-            and not any(isinstance(getattr(part, "op", None), ast.MatMult) for part in walk_scope(statement))
-            and set(map(self.script.source, names)) == variables(self.script, statement) & self.found.reduced
-            and all(content(self.script, each) is Content.FLOATING for each in names)
-        )
-
-    def _is_elementwise(self, call: ast.Call) -> bool:
-        qualified = self.script.qualname(call.func)
-        if qualified is not None:
-            module, _, name = qualified.rpartition(".")
-            return module == "torch" and name in FLOATING | KEEPING and name not in LOW | PRODUCTS
-        name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-        known = not self.script.callees(call) and name in FLOATING | KEEPING
-        return known and name not in LOW | PRODUCTS and not name.endswith("_")
 
     def _reduce(self, statement: ast.stmt) -> None:
         """Note what a statement inside a region leaves in low precision."""
@@ -411,17 +346,17 @@ class _Planner:
         """`loss = model(next(batches))`: the batch is drawn before the region."""
         if statement not in self.slice.statements or Effect.FORWARD not in effects(self.script, statement):
             return False
-        draws = [call for call in self.script.in_scope(statement, ast.Call) if _draws(self.script, call)]
+        drawn = [call for call in self.script.in_scope(statement, ast.Call) if draws(self.script, call)]
         if (
-            len(draws) != 1
+            len(drawn) != 1
             or not isinstance(statement, ast.Assign | ast.AugAssign)
             or effects(self.script, statement) & _NEVER
         ):
             return False
-        assert isinstance(draws[0], ast.Call)
-        if is_conditional(self.script, draws[0], statement):
+        assert isinstance(drawn[0], ast.Call)
+        if is_conditional(self.script, drawn[0], statement):
             return False
-        self.found.loads.append((statement, draws[0], self.names.choose(statement, "batch", "data", "next_batch")))
+        self.found.loads.append((statement, drawn[0], self.names.choose(statement, "batch", "data", "next_batch")))
         return True
 
     # -- hoisting
@@ -454,7 +389,7 @@ class _Planner:
         if not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign | ast.Expr | ast.Return):
             self.found.problems.append((statement, skip_reasons.BCE_INSIDE))
             return None
-        if any(isinstance(part, ast.Call) and _takes_classes(script, part) for part in walk_scope(statement)):
+        if any(isinstance(part, ast.Call) and takes_classes(script, part) for part in walk_scope(statement)):
             self.found.problems.append((statement, skip_reasons.BCE_OR_CLASSES))
             return None
         hoists: list[Hoist] = []
@@ -480,21 +415,3 @@ class _Planner:
         block = self.script.block(statement)
         start = block.index(region.last) + 1 if region.last in block else block.index(region.anchor)
         return {name for each in block[start : block.index(statement)] for name in changed(self.script, each)}
-
-
-def _draws(script: Script, node: ast.AST) -> bool:
-    """`next(batches)`: loads data."""
-    match node:
-        case ast.Call(func=ast.Name(id="next") as function):
-            return not script.definitions(function)
-        case ast.Call(func=ast.Attribute(attr="__next__")):
-            return True
-        case _:
-            return False
-
-
-def _takes_classes(script: Script, call: ast.Call) -> bool:
-    """Whether binary cross-entropy may as well be a loss whose targets are whole numbers: those must not be floats."""
-    if not is_sensitive(script, call):
-        return False
-    return any(value.kind is Kind.LOSS_FUNCTION and value.name in _BY_CLASS for value in script.values(call.func))
