@@ -7,7 +7,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis import decorators
+from autoaccel.analysis import decorators, namespaces
 from autoaccel.analysis.bound_receivers import is_bound
 from autoaccel.analysis.callables import called_name
 from autoaccel.analysis.classes import class_info, owner_name
@@ -78,8 +78,11 @@ def _makers(ref: ClassRef) -> tuple[CallSite, ...] | None:
         or isinstance(getattr(each, "value", None), ast.Constant)
         for each in cls.body
     )
-    if any(each.syntax_index.stored(name) for each in script.project.related(script) for name in _OF_DICTIONARIES):
+    related = script.project.related(script)
+    if any(each.syntax_index.stored(name) for each in related for name in _OF_DICTIONARIES):
         return None
+    if any(True for each in related for _ in namespaces.own(each)):
+        return None  # `globals()["MODELS"]["mlp"] = …`
     above = (each for each in script.within(cls, ast.Name) if each.id == "super")
     made = {"super().__init__()", f"super({cls.name}, self).__init__()"}
     if not all(plain) or not all(ast.unparse(script.statement(each)) in made for each in above):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from autoaccel.analysis import namespaces
 from autoaccel.analysis.attributes import may_be_stored
 from autoaccel.analysis.call_sites import arguments_for, may_be_left_out
 from autoaccel.analysis.script import Script
@@ -145,9 +146,21 @@ def _is_left_as_it_is(script: Script, setting: ast.expr, statement: ast.stmt) ->
             files = dict.fromkeys((script, *script.project.related(script)))
             others = [(file, each) for file in files for each in file.syntax_index.stored(name)]
             made = all(_is_set_once(file, each) for file, each in others)
-            return made and _is_left_as_it_is(script, owner, statement)
+            hidden = any(_may_set_by_text(file, name) for file in files)
+            return made and not hidden and _is_left_as_it_is(script, owner, statement)
         case _:
             return False
+
+
+def _may_set_by_text(script: Script, name: str) -> bool:
+    """Whether a file may set an attribute of this name but where objects are made: `setattr(args, key, value)`,
+    `vars(args).update(changes)`."""
+    for call in script.syntax_index.calls_named("setattr"):
+        if getattr(script.function(call), "name", "") != "__init__":
+            named = call.args[1] if len(call.args) > 1 else None
+            if not isinstance(named, ast.Constant) or named.value == name:
+                return True
+    return any(namespaces.binds(script, table, name) for table, _ in namespaces.namespaces(script))
 
 
 def _is_set_once(script: Script, stored: ast.Attribute) -> bool:
