@@ -114,7 +114,7 @@ def _is_kept(script: Script, target: ast.expr) -> bool:
     owner = target
     while isinstance(owner, ast.Subscript):
         owner = owner.value
-    if isinstance(owner, ast.Attribute) and owner.attr == "data" and script.kind(owner.value) is Kind.PARAMETER:
+    if isinstance(owner, ast.Attribute) and owner.attr == "data" and _is_parameter(script, owner.value):
         return False  # each read gives a new tensor, which is no view that was made without gradients
     if script.kind(owner) not in (*MAY_HOLD, Kind.TENSOR, Kind.BATCH):
         return False
@@ -122,6 +122,12 @@ def _is_kept(script: Script, target: ast.expr) -> bool:
     return isinstance(owner, ast.Attribute) or any(
         each.how == "global" or (owner is not target and each.scope.parent is None) for each in definitions
     )
+
+
+def _is_parameter(script: Script, expression: ast.expr) -> bool:
+    """Whether a value surely is one of torch's parameters, and none of a class of the project."""
+    values = script.values(expression)
+    return values.kinds == {Kind.PARAMETER} and all(each.cls is None for each in values)
 
 
 def _carries(script: Script, value: ast.expr) -> bool:
