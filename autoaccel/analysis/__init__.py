@@ -8,7 +8,7 @@ From the outside in:
     container_uses       where lists and dicts go
     contained_modules    which modules may be elements of a container, that runs them
     iteration_wrappers   functions and classes that hand on what they iterate
-    computed_members     members that are looked up by names which the program computes
+    computed_members     members, and modules, that are looked up by names which the program computes
     type_tests           what `issubclass` and `is_tensor` say of what they ask for
     attribute_values     what attributes may be
     parameter_values     what parameters may be

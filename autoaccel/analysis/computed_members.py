@@ -1,4 +1,5 @@
-"""Members that a program looks up by names which it computes: `getattr(models, args.arch)`, `models.__dict__[name]`.
+"""Members that a program looks up by names which it computes, `getattr(models, args.arch)`, `models.__dict__[name]`;
+and modules that it imports so, `import_module("models." + args.arch)`.
 
 Such a member is one of all that a module has, or of those whose names are told. Names with two underscores around them,
 which every module has, are not looked up like this.

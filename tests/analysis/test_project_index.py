@@ -62,6 +62,16 @@ def test_importers(tmp_path: Path, importing: str, found: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("start", "found"),
+    [("pkg.lib.", True), ("pkg.lib.p", True), ("lib.", True), ("pkg.other.", False), ("", True)],
+)
+def test_a_package_on_the_way_of_a_computed_import_is_imported_too(tmp_path: Path, start: str, found: bool) -> None:
+    main = f"import importlib\nimportlib.import_module('{start}' + name)\n"
+    index = index_of(tmp_path, {"main.py": main, "pkg/lib/__init__.py": "", "pkg/lib/part.py": DEFINES})
+    assert names(index.importers(tmp_path / "pkg/lib/__init__.py"), tmp_path) == ["main.py"] * found
+
+
+@pytest.mark.parametrize(
     ("importing", "target"),
     [
         ("from . import part", "pkg/sub/part.py"),
