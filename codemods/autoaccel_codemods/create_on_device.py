@@ -44,7 +44,7 @@ from autoaccel.pytorch.run_once_code import runs_once
 from autoaccel.pytorch.tensor_creation import FOLDING, Creation, creation, is_of_sizes, is_plain_variable
 from autoaccel.pytorch.tensor_type_aliases import ChosenType, changes_default, chosen_type, tensor_type
 from autoaccel.pytorch.whole_number_casts import undefined_cast
-from autoaccel.rewriting.rule import Rule, UnderDeterminism
+from autoaccel.rewriting.rule import Rule
 
 RULE = Rule(
     code="AA101",
@@ -57,7 +57,6 @@ RULE = Rule(
         "https://docs.pytorch.org/docs/stable/notes/randomness.html",
     ),
     addresses=("transfer", "sync"),
-    under_determinism=UnderDeterminism.REPEATED,
     order=20,
 )
 
