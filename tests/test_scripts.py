@@ -31,7 +31,7 @@ DRAWING = frozenset({"project/main"})
 RULES = [rule for rule in registry.rules() if rule.tier is not Tier.OPT_IN]
 MODES = {
     "all off": {"AUTOACCEL_DISABLE": "all"},
-    "all but what rounds": {"AUTOACCEL_DISABLE": "amp,channels_last,fused"},
+    "all but what rounds": {"AUTOACCEL_DISABLE": "amp,channels_last,fused,binary_cross_entropy"},
 }
 
 
@@ -111,6 +111,15 @@ def test_trains_the_same(name: str, mode: str, training: Training) -> None:
     assert before.printed
     after = training.after(name, MODES[mode])
     assert same_training(after) == same_training(before)
+
+
+@pytest.mark.slow
+def test_weights_are_the_same_by_another_cross_entropy(training: Training) -> None:
+    """Its value is rounded otherwise, its gradients are not."""
+    assert "accel.binary_cross_entropy(" in rewritten("vae", "binary-cross-entropy")["vae.py"].decode()
+    before, after = training.before("vae"), training.after("vae", {}, "binary-cross-entropy")
+    assert (after.state, after.optimizers, after.random) == (before.state, before.optimizers, before.random)
+    assert [each.value for each in after.losses] == pytest.approx([each.value for each in before.losses], rel=1e-6)
 
 
 @pytest.mark.slow

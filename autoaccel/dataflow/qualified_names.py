@@ -23,6 +23,12 @@ _EXACT = {
     "torch.nn.functional.sigmoid": "torch.sigmoid",
     "torch.nn.functional.tanh": "torch.tanh",
     "torch.utils.data.dataset.random_split": "torch.utils.data.random_split",
+    # What the runtime does in torch's place, with the same arguments and results.
+    **{
+        f"{runtime}.{name}": f"{of_torch}.{name}"
+        for runtime in ("autoaccel.runtime", "autoaccel_runtime")
+        for name, of_torch in (("binary_cross_entropy", "torch.nn.functional"), ("BCELoss", "torch.nn"))
+    },
 }
 _MOVED = (
     (re.compile(r"^torch\.utils\.data\.(?:dataloader|dataset|sampler|distributed)\.(\w+)$"), r"torch.utils.data.\1"),

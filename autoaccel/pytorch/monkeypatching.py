@@ -173,8 +173,16 @@ def _patching(owner: str, last: str) -> re.Pattern[str]:
 
 
 def _under_own_names(text: str, owner: str) -> str:
-    """A text in which `import torch as th` has given way to `torch`."""
-    root = owner.partition(".")[0]
-    for alias in dict.fromkeys(re.findall(rf"import(?<=\bimport)[ \t]+{root}[ \t]+as[ \t]+(\w+)", text)):
-        text = re.sub(rf"(?<![\w.]){alias}\b", root, text)
+    """A text in which `import torch as th` has given way to `torch`, and `F` to `torch.nn.functional`."""
+    for module in dict.fromkeys((owner.partition(".")[0], owner)):
+        for alias in dict.fromkeys(_aliases(module).findall(text)):
+            text = re.sub(rf"(?<![\w.]){alias}\b", module, text)
     return text
+
+
+@cache
+def _aliases(module: str) -> re.Pattern[str]:
+    """`import torch.optim as opt`, `from torch import optim as opt`."""
+    parent, _, last = module.rpartition(".")
+    spelled = rf"{re.escape(module)}|(?<=from {re.escape(parent)} import ){last}" if parent else module
+    return re.compile(rf"import(?<=\bimport)[ \t]+(?:{spelled})[ \t]+as[ \t]+(\w+)")

@@ -17,6 +17,7 @@ script.
     distributed        `device`, `distribute`, `save`, `first`, `path`, `agreed`: the same by several processes
     best_epoch         `early_stopping`: when to end a loop over epochs, and the weights of its best epoch
     optim              `optimizer`: all parameters updated in one kernel, where that is faster
+    loss_functions     `binary_cross_entropy` and `BCELoss`: torch's loss of probabilities, by vectors on a CPU
     memory_layout      `channels_last`: pictures in memory pixel by pixel, where that is faster
     backends           `matmul_precision` and `cudnn_benchmark`: settings for CUDA, where they are faster
     step_graph         `step`: a training step as one CUDA graph, where that is asked for, proven and faster
@@ -41,6 +42,7 @@ from .loading.loader_settings import num_workers, pin_memory
 from .loading.prefetcher import prefetch
 from .loading.stream_shards import shard
 from .loading.worker_seeds import seed_worker
+from .loss_functions import BCELoss, binary_cross_entropy
 from .machine_decisions import decisions
 from .memory_layout.channels_last_call import channels_last
 from .optim.fused_step import optimizer
@@ -48,8 +50,10 @@ from .running_total import item, total
 from .step_graph.step import step
 
 __all__ = [
+    "BCELoss",
     "agreed",
     "autocast",
+    "binary_cross_entropy",
     "channels_last",
     "compile",
     "cudnn_benchmark",

@@ -108,3 +108,19 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 )
 def test_intercepted(text: str, seen: bool) -> None:
     assert (intercepted(load(f"import torch\n{text}\n")) is not None) is seen
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("import torch.optim as opt\nopt.Adam = Mine", True),
+        ("from torch import optim as opt\nopt.Adam = Mine", True),
+        ("from torch import optim\noptim.Adam = Mine", True),
+        ("import torch as th\nth.optim.Adam = Mine", True),
+        ("import torch.optim as opt\nself.opt.Adam = Mine", False),
+        ("import torch.optim as opt\nmine = opt.Adam", False),
+        ("import other.optim as opt\nopt.Adam = Mine", False),
+    ],
+)
+def test_functions_of_modules_with_names_of_their_own(text: str, found: bool) -> None:
+    assert (monkeypatched_in_text(load(text), ("torch.optim.Adam",)) is not None) is found
