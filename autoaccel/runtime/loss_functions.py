@@ -82,7 +82,7 @@ def _is_taken(probabilities: Any, target: Any, weight: Any) -> bool:
         and not target.requires_grad
         and not is_traced()
         and not is_intercepted()
-        and not disabled("binary_cross_entropy")
+        and not (disabled("binary_cross_entropy") or disabled("fused"))
     )
 
 

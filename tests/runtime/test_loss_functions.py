@@ -155,8 +155,9 @@ def test_a_compiled_caller_sees_torchs_function() -> None:
     assert torch.equal(compiled(probabilities, target), functional.binary_cross_entropy(probabilities, target))
 
 
-def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AUTOACCEL_DISABLE", "binary_cross_entropy")
+@pytest.mark.parametrize("name", ["binary_cross_entropy", "fused"])
+def test_it_can_be_switched_off(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOACCEL_DISABLE", name)
     monkeypatch.setattr(loss_functions.BinaryCrossEntropy, "apply", None)
     probabilities, target = batch(9)
     assert torch.equal(
