@@ -27,7 +27,11 @@ _EXACT = {
     **{
         f"{runtime}.{name}": f"{of_torch}.{name}"
         for runtime in ("autoaccel.runtime", "autoaccel_runtime")
-        for name, of_torch in (("binary_cross_entropy", "torch.nn.functional"), ("BCELoss", "torch.nn"))
+        for of_torch, names in (
+            ("torch.nn.functional", ("binary_cross_entropy", "max_pool2d")),
+            ("torch.nn", ("BCELoss", "MaxPool2d")),
+        )
+        for name in names
     },
 }
 _MOVED = (

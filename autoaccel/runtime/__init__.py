@@ -18,6 +18,7 @@ script.
     best_epoch         `early_stopping`: when to end a loop over epochs, and the weights of its best epoch
     optim              `optimizer`: all parameters updated in one kernel, where that is faster
     loss_functions     `binary_cross_entropy` and `BCELoss`: torch's loss of probabilities, by vectors on a CPU
+    pooling            `max_pool2d` and `MaxPool2d`: torch's, of pictures laid out pixel by pixel on a CPU
     memory_layout      `channels_last`: pictures in memory pixel by pixel, where that is faster
     backends           `matmul_precision` and `cudnn_benchmark`: settings for CUDA, where they are faster
     step_graph         `step`: a training step as one CUDA graph, where that is asked for, proven and faster
@@ -46,11 +47,13 @@ from .loss_functions import BCELoss, binary_cross_entropy
 from .machine_decisions import decisions
 from .memory_layout.channels_last_call import channels_last
 from .optim.fused_step import optimizer
+from .pooling import MaxPool2d, max_pool2d
 from .running_total import item, total
 from .step_graph.step import step
 
 __all__ = [
     "BCELoss",
+    "MaxPool2d",
     "agreed",
     "autocast",
     "binary_cross_entropy",
@@ -66,6 +69,7 @@ __all__ = [
     "in_memory",
     "item",
     "matmul_precision",
+    "max_pool2d",
     "num_workers",
     "optimizer",
     "path",

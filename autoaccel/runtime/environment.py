@@ -17,7 +17,7 @@ from typing import Any, Final
 
 FEATURES: Final = frozenset(
     """amp compile prefetch resident normalize workers pin heap fused total graphs channels_last matmul_precision
-    cudnn_benchmark early_stopping binary_cross_entropy""".split()
+    cudnn_benchmark early_stopping binary_cross_entropy max_pool2d""".split()
 )
 
 _logger: Final = logging.getLogger("autoaccel.runtime")

@@ -9,8 +9,8 @@ Left alone:
 - losses that nothing shows to be of many elements: what a discriminator or a classifier says of each sample. Shown they
   are by a shape (`x.view(-1, 784)`), by a target that is what the model was given, or in a function that sums up what
   it is given (`reduction="sum"`);
-- calls whose arguments are not visible (`*args`, `**kwargs`);
-- programs that script, export or trace models, which must not meet other code than torch's.
+- programs that export, script, trace, quantize or count the operations of models, or intercept calls of torch;
+- `F.binary_cross_entropy` and `nn.BCELoss` where something else takes their place.
 
 Before:
     BCE = F.binary_cross_entropy(recon_x, x.view(-1, 784), reduction="sum")
@@ -22,16 +22,12 @@ After:
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
 from autoaccel.analysis import Script
-from autoaccel.analysis.script import RUNTIME
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
-from autoaccel.pytorch import backend_settings
-from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
+from autoaccel.pytorch import replaced_functions
 from autoaccel.rewriting.rule import Rule, UnderDeterminism
 
 RULE = Rule(
@@ -48,21 +44,18 @@ RULE = Rule(
 
 _FUNCTION = "torch.nn.functional.binary_cross_entropy"
 _MODULE = "torch.nn.BCELoss"
-_OWN_CODE = re.compile(r"torch\.jit|jit\.(?:script|trace)|torch\.(?:onnx|fx|export)\b|symbolic_trace")
 _MANY = 256
 """Elements of a sample from which it is no longer what a classifier says."""
 
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
-    for call in script.calls(_FUNCTION, _MODULE):
-        if _is_given(script, call):
-            continue
+    for call in replaced_functions.calls(script, _FUNCTION, _MODULE):
         is_function = script.qualname(call.func) == _FUNCTION
         losses = [call] if is_function else [*_losses(script, call)]
         if not any(_is_of_many(script, each) for each in losses):
             continue
-        if (reason := _problem(script, call)) is not None:
+        if (reason := replaced_functions.problem(script, (_FUNCTION, _MODULE))) is not None:
             yield RULE.skip(call, reason)
             continue
         name = "binary_cross_entropy" if is_function else "BCELoss"
@@ -72,27 +65,6 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             Replace(call.func, Code(f"{script.accel}.{name}")),
             *script.import_runtime,
         )
-
-
-def _is_given(script: Script, call: ast.Call) -> bool:
-    """Whether a call is the runtime's already."""
-    if isinstance(call.func, ast.Attribute):
-        return script.qualname(call.func.value) in RUNTIME
-    return any(f"{runtime} import" in script.text for runtime in RUNTIME) and script.source(call.func) in (
-        "binary_cross_entropy",
-        "BCELoss",
-    )
-
-
-def _problem(script: Script, call: ast.Call) -> str | None:
-    if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
-        return "its arguments are not visible here"
-    try:
-        if (mention := backend_settings.mention(script, _OWN_CODE)) is not None:
-            return f"`{mention}`: exported and scripted models keep torch's operations"
-        return monkeypatched_in_text(script, (_FUNCTION, _MODULE))
-    except Incomplete as incomplete:
-        return str(incomplete)
 
 
 def _losses(script: Script, made: ast.Call) -> Iterator[ast.Call]:

@@ -54,7 +54,7 @@ def test_unknown_names_are_warned_about_once(monkeypatch: pytest.MonkeyPatch) ->
         assert not environment.disabled("pin")
     known = (
         "all, amp, binary_cross_entropy, channels_last, compile, cudnn_benchmark, early_stopping, fused, graphs, "
-        "heap, matmul_precision, normalize, pin, prefetch, resident, total, workers"
+        "heap, matmul_precision, max_pool2d, normalize, pin, prefetch, resident, total, workers"
     )
     assert [str(warning.message) for warning in caught] == [
         f"autoaccel: AUTOACCEL_DISABLE: unknown turbo; known are {known}"
