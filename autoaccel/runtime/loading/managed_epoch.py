@@ -94,7 +94,7 @@ def foreseeable(loader: data.DataLoader[Any]) -> bool:
 _statistics_of: Final[weakref.WeakKeyDictionary[Any, LoaderStatistics]] = weakref.WeakKeyDictionary()
 
 
-class ChangingHands:
+class ChangingHands(Iterator[Any]):
     """A pass over a loader that the training process begins, and that workers may take over."""
 
     def __init__(self, loader: Any) -> None:
@@ -108,12 +108,6 @@ class ChangingHands:
         self._single: Any = single_process(loader)
         self._steps: Final = StepIntervals()
         self._workers: Any = None
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        raise NotImplementedError
 
     def arrived(self) -> bool:
         """Whether the next batch can be had at once; never, where the training process has to fetch it."""

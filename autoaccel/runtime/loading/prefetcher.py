@@ -209,7 +209,7 @@ def _without_frames(failure: Exception) -> Exception:
     return failure
 
 
-class Epoch:
+class Epoch(Iterator[Any]):
     """One pass over a loader's batches, `ahead` of them under way to the device."""
 
     def __init__(
@@ -229,9 +229,6 @@ class Epoch:
         self._move = move
         self._ahead = ahead
         self._images = images
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
 
     def __next__(self) -> Any:
         if not self._staged:

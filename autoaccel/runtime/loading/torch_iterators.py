@@ -73,7 +73,7 @@ class _EarlyDraws:
         return [generator.get_state() for generator in self._generators]
 
 
-class Order:
+class Order(Iterator[Any]):
     """The indices of the batches of a pass that are still to be fetched; remembers those under way.
 
     Args:
@@ -88,9 +88,6 @@ class Order:
         self._again: Final[deque[tuple[Any, _States]]] = deque()
         self._under_way: Final[deque[tuple[Any, _States]]] = deque()
         self.taken = 0
-
-    def __iter__(self) -> Order:
-        return self
 
     def __next__(self) -> Any:
         self.peek()
@@ -129,7 +126,7 @@ class Order:
         self._draws.rewind(unused)
 
 
-class WorkerEpoch:
+class WorkerEpoch(Iterator[Any]):
     """A pass over a loader with workers of its own; `active` until its batches have run out, or it is dropped.
 
     As with an `Order`, generators are left as the loop would have left them had nobody looked ahead.
@@ -139,9 +136,6 @@ class WorkerEpoch:
         self.batches: Final = batches
         self.active = True
         self._draws: Final = _EarlyDraws(generators)
-
-    def __iter__(self) -> WorkerEpoch:
-        return self
 
     def __next__(self) -> Any:
         try:
