@@ -94,11 +94,6 @@ class InMemoryLoader:
         return batches
 
 
-def is_collated_by_torch(loader: data.DataLoader[Any]) -> bool:
-    """Whether torch puts a loader's batches together, in its own way."""
-    return loader.collate_fn is collate.default_collate and collate.default_collate_fn_map == _COLLATED
-
-
 def _unfit(loader: data.DataLoader[Any]) -> str:
     """Why a loader's batches are torch's own business, whatever its dataset."""
     if not is_torchs(loader):
@@ -107,15 +102,18 @@ def _unfit(loader: data.DataLoader[Any]) -> str:
         return "the script chose workers"
     if loader.timeout:
         return "the loader has a timeout"
+    if reason := collated_otherwise(loader):
+        return reason
+    return "" if hasattr(torchs, "_SingleProcessDataLoaderIter") else "this torch fetches in another way"
+
+
+def collated_otherwise(loader: data.DataLoader[Any]) -> str:
+    """Why batches are not, here, what torch puts together of samples in its own way; empty if they are."""
     if loader.batch_sampler is None:
         return "the loader hands out samples, not batches"
-    if not is_collated_by_torch(loader):
+    if loader.collate_fn is not collate.default_collate or collate.default_collate_fn_map != _COLLATED:
         return "batches are put together by a function of the script"
-    if data.get_worker_info() is not None:
-        return "this is a worker itself"
-    if not hasattr(torchs, "_SingleProcessDataLoaderIter"):
-        return "this torch fetches in another way"
-    return ""
+    return "this is a worker itself" if data.get_worker_info() is not None else ""
 
 
 # By the identity of the loader: it may be equal to another, and not be hashable.

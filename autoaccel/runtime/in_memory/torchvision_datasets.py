@@ -105,10 +105,7 @@ class TransformReader:
         reader(self, transform)
 
     def compose(self, transform: Any) -> None:
-        several = self.guard.attribute(transform, "transforms")
-        if type(several) not in (list, tuple):
-            raise Unsupported("the transforms are not in a list")
-        for each in self.guard.contents(several):
+        for each in steps_of(transform, self.guard):
             self.read(each)
 
     def to_tensor(self, transform: Any) -> None:
@@ -174,6 +171,14 @@ class TransformReader:
         if type(numbers) not in (list, tuple) or not {*map(type, numbers)} <= {int, float} or not numbers:
             raise Unsupported(f"the {name} is not a list of numbers")
         return self.guard.contents(numbers)
+
+
+def steps_of(compose: Any, guard: MutationGuard) -> tuple[Any, ...]:
+    """The transforms of a `Compose`."""
+    several = guard.attribute(compose, "transforms")
+    if type(several) not in (list, tuple):
+        raise Unsupported("the transforms are not in a list")
+    return guard.contents(several)
 
 
 _HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks")

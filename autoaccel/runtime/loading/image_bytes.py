@@ -23,10 +23,10 @@ import torch
 from torch.utils import data
 
 from ..environment import Decision, disabled, note
-from ..in_memory.eligible_loaders import is_collated_by_torch
+from ..in_memory.eligible_loaders import collated_otherwise
 from ..in_memory.image_transforms import Pipeline
 from ..in_memory.mutation_guard import MutationGuard, Unsupported, is_librarys
-from ..in_memory.torchvision_datasets import TransformReader, is_torchvisions
+from ..in_memory.torchvision_datasets import TransformReader, is_torchvisions, steps_of
 from .loader_statistics import named
 from .rebuild_batch import PartsToMove
 from .torch_iterators import altered, is_torchs, known
@@ -149,7 +149,7 @@ class ImageBytes:
             return self._last([transform])
         if not is_torchvisions(transform, "transforms", "__call__"):
             raise Unsupported("the transform Compose is not known")
-        steps = self._guard.contents(_listed(self._guard.attribute(transform, "transforms")))
+        steps = steps_of(transform, self._guard)
         first = len(steps) - (2 if type(steps[-1]).__name__ == "Normalize" else 1) if steps else 0
         last = self._last(steps[max(0, first) :])
         if not all(map(_gives_images, steps[:first])):
@@ -216,16 +216,12 @@ def _unfit(loader: data.DataLoader[Any], device: torch.device | None) -> str:
         return f"a {type(loader).__name__} makes its iterators itself"
     if device is None and loader.num_workers:
         return "workers make the floats, and the device is the CPU that trains"
-    if loader.batch_sampler is None:
-        return "the loader hands out samples, not batches"
-    if not is_collated_by_torch(loader):
-        return "batches are put together by a function of the script"
+    if reason := collated_otherwise(loader):
+        return reason
     if loader.worker_init_fn is not None:
         return "its workers begin with a function of the script, which may look at their dataset"
     if torch.get_default_device().type != "cpu":
         return "tensors are made on a device"
-    if data.get_worker_info() is not None:
-        return "this is a worker itself"
     return ""
 
 
@@ -238,13 +234,6 @@ def _is_known(kind: type) -> bool:
         and getattr(module, name, None) is kind
         and is_librarys(method, "torchvision", getattr(method, "__qualname__", ""))
     )
-
-
-def _listed(several: Any) -> Sequence[Any]:
-    if type(several) not in (list, tuple):
-        raise Unsupported("the transforms are not in a list")
-    found: Sequence[Any] = several
-    return found
 
 
 def _length(numbers: Any) -> int:
