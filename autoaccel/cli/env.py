@@ -15,6 +15,7 @@ import click
 
 import autoaccel
 from autoaccel.cli.options import Choice
+from autoaccel.reports.aligned_columns import aligned
 
 # In a process of its own: importing torch takes seconds and may fail in ways that no except clause catches.
 _PROBE = """
@@ -40,9 +41,7 @@ def env(output_format: str) -> int:
     if output_format == "json":
         click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
     else:
-        width = max(map(len, facts))
-        for name, value in facts.items():
-            click.echo(f"{name:<{width}}  {value}")
+        click.echo("\n".join(aligned([*facts.items()], "<<", "  ")))
     return 0
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from autoaccel.reports.aligned_columns import aligned
 from autoaccel.reports.json import dumped
 from autoaccel.rewriting.record import Record, Report
 
@@ -17,15 +18,11 @@ def render(reports: Sequence[Report]) -> str:
     """A line for each rule: how often, code, name, and how exact."""
     from autoaccel.reports.counting import by_tier
 
-    numbers = _counted(reports)
-    width = max((len(str(number)) for number in numbers.values()), default=0)
-    names = max((len(name) for _, name in numbers), default=0)
-    lines = []
-    for (code, name), number in numbers.items():
+    rows = []
+    for (code, name), number in _counted(reports).items():
         tiers = by_tier(each.tier for each in _of(reports, code))
-        count = click.style(str(number).rjust(width), bold=True)
-        lines.append(f"{count}  {click.style(code, fg='red')}  {name.ljust(names)}  {click.style(tiers, dim=True)}\n")
-    return "".join(lines)
+        rows.append((click.style(number, bold=True), click.style(code, fg="red"), name, click.style(tiers, dim=True)))
+    return "".join(f"{line}\n" for line in aligned(rows, "><<<", "  "))
 
 
 def render_json(reports: Sequence[Report]) -> str:

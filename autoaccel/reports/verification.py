@@ -8,6 +8,7 @@ import click
 
 from autoaccel import __version__
 from autoaccel.measure.verifying.report import Outcome, Verdict, Verification
+from autoaccel.reports.aligned_columns import aligned
 from autoaccel.reports.context import shown
 from autoaccel.reports.counting import TIERS, counted, listed
 from autoaccel.reports.json import dumped, plain
@@ -78,24 +79,17 @@ def failure_to_json(script: str, reason: str) -> str:
 # -- lines
 
 
-def _rules(report: Verification) -> Iterator[str]:
+def _rules(report: Verification) -> list[str]:
     """A line for each rule; what differs has a line for each change."""
-    rows: list[tuple[str, str, str, Verdict, str]] = []
+    rows: list[tuple[str, ...]] = []
     for code in sorted({each.code for each in report.outcomes}):
         of_rule = [each for each in report.outcomes if each.code == code]
         for result in Verdict:
             rows.extend(_rows([each for each in of_rule if each.verdict is result]))
-    widths = [max((len(str(row[column])) for row in rows), default=0) for column in range(3)]
-    states = max((len(_WORDS[row[3]][0]) for row in rows), default=0)
-    for name, number, tier, result, reason in rows:
-        word, colour = _WORDS[result]
-        yield (
-            f"{name:<{widths[0]}}  {number:<{widths[1]}}  {tier:<{widths[2]}}  "
-            f"{click.style(f'{word:<{states}}', fg=colour)}  {reason}"
-        )
+    return aligned(rows, "<<<<<", "  ")
 
 
-def _rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str, str, Verdict, str]]:
+def _rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, ...]]:
     if not outcomes:
         return
     first = outcomes[0]
@@ -110,7 +104,8 @@ def _rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str, str, Verdict,
         if first.verdict in (Verdict.FAILED, Verdict.NOT_REACHED, Verdict.NOT_VERIFIED):
             reason = f"{shown(group[0].path)}:{group[0].line}: {shown(reason)}"
             reason += f" (and {len(group) - 1} more)" if len(group) > 1 else ""
-        yield f"{first.code} {first.name}", counted(len(group), "change"), tiers, first.verdict, reason
+        word, colour = _WORDS[first.verdict]
+        yield f"{first.code} {first.name}", counted(len(group), "change"), tiers, click.style(word, fg=colour), reason
 
 
 def _differing(report: Verification) -> Iterator[str]:
