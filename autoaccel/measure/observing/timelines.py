@@ -288,31 +288,18 @@ def _sweep(trace: Trace, tracks: Sequence[Sequence[Span]], devices: range) -> Sh
                     busy.add(len(names))
                 names.append(span.name)
     edges.sort(key=lambda edge: edge[0])
-    return _drained(_moments([(trace.start, True, -1), *edges, (trace.end, False, -1)], names, busy))
-
-
-def _moments(
-    edges: Sequence[tuple[float, bool, int]], names: Sequence[str], busy: set[int]
-) -> Iterator[tuple[str, float, bool]]:
-    """In order of time: class, length, and whether the device was at work."""
+    found = dict.fromkeys(CLASSES, 0.0)
     covering: set[int] = set()
-    for (time, opens, rank), (after, _, _) in pairwise(edges):
+    waited = False
+    for (time, opens, rank), (after, _, _) in pairwise([(trace.start, False, -1), *edges, (trace.end, False, -1)]):
         if opens:
             covering.add(rank)
         else:
             covering.discard(rank)
         if after > time:
-            first = min((each for each in covering if each >= 0), default=None)
-            name = OTHER if first is None else names[first]
-            yield name, after - time, not covering.isdisjoint(busy)
-
-
-def _drained(moments: Iterable[tuple[str, float, bool]]) -> Shares:
-    """The sums. Once the host has waited, the device has nothing to do until the host has launched something again:
-    that is the price of waiting."""
-    found = dict.fromkeys(CLASSES, 0.0)
-    waited = False
-    for name, length, busy in moments:
-        waited = name == SYNC or (waited and not busy)
-        found[SYNC if waited and name in (LAUNCH, OTHER) else name] += length
+            name = names[min(covering)] if covering else OTHER
+            # Once the host has waited, the device has nothing to do until the host has launched something again: that
+            # is the price of waiting.
+            waited = name == SYNC or (waited and covering.isdisjoint(busy))
+            found[SYNC if waited and name in (LAUNCH, OTHER) else name] += after - time
     return found
