@@ -242,11 +242,9 @@ def _digests(record: RunRecord) -> dict[tuple[str, str], str]:
 
 def _state(before: Sequence[Entry], after: Sequence[Entry]) -> Iterator[Difference]:
     """Of each kind the tensor that is furthest off, with the number of others."""
-    known = {(each.kind, each.name): each for each in after}
     furthest: dict[str, list[tuple[float, Entry]]] = {}
-    for entry in before:
-        other = known.get((entry.kind, entry.name))
-        if other is not None and other.digest != entry.digest and tensor(other) == tensor(entry):
+    for entry, other in other_tensors(before, after):
+        if tensor(other) == tensor(entry):
             off = apart(entry, other)
             if off is None or not off <= _DENORMAL:  # nor is what is no number
                 furthest.setdefault(entry.kind, []).append(((off or 0.0) / (entry.norm or 1.0), entry))
@@ -256,6 +254,15 @@ def _state(before: Sequence[Entry], after: Sequence[Entry]) -> Iterator[Differen
         far = f" (off by {distance:.1g} of its norm)" if distance > 0 else ""
         far = " (no numbers)" if math.isnan(distance) else far
         yield Difference(kind, f"{named(kind, entry.name)}{far}{others}")
+
+
+def other_tensors(before: Sequence[Entry], after: Sequence[Entry]) -> Iterator[tuple[Entry, Entry]]:
+    """Those of one name that are not bit-equal."""
+    known = {(each.kind, each.name): each for each in after}
+    for entry in before:
+        other = known.get((entry.kind, entry.name), entry)
+        if other.digest != entry.digest:
+            yield entry, other
 
 
 # Gradients that are too small to have all their bits have more of them while they are scaled, and 0 has two signs.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,23 +117,23 @@ class Originals:
             steps = wanted["steps"] if record.exit_status is not None else record.steps or record.backwards
             wanted = {**wanted, "steps": steps, "patience": None}
             known = comparing.reference([record])
-            printing = first.reference.masks, first.reference.prints
-            known = dataclasses.replace(known, masks=printing[0], prints=printing[1], files=SteadyFiles())
+            masks, prints = first.reference.masks, first.reference.prints
+            known = dataclasses.replace(known, masks=masks, prints=prints, files=SteadyFiles())
             yield View(name, wanted, known, record.reached)
 
     def control(self, view: View, rehearse: tuple[str, ...] = REHEARSALS) -> None:
         """Before any change is blamed: whether the original is the same when it is rehearsed, and when it is not."""
-        disturbed, failure = list[Difference](), None
+        disturbed: Sequence[Difference] = ()
+        failure = None
         if rehearse:
             rehearsed = self.trials.original(f"original, rehearsed{view.name}", rehearse=rehearse, **view.asked)
-            disturbed, failure = comparing.differences(view.reference, rehearsed), rehearsed.failure
-            self.trials.note_result(comparing.told(disturbed))
+            disturbed = self.trials.concluded(comparing.differences(view.reference, rehearsed))
+            failure = rehearsed.failure
             if not disturbed:
                 return
         control = self.trials.original(f"original as a control{view.name}", **view.asked)
         self._check(control)
-        found = comparing.differences(view.reference, control)
-        self.trials.note_result(comparing.told(found))
+        found = self.trials.concluded(comparing.differences(view.reference, control))
         if not found and disturbed:
             raise CannotVerifyError(f"the rehearsal itself disturbs it: {comparing.told(disturbed)}", failure)
         view.reference = comparing.less_steady(view.reference, control)

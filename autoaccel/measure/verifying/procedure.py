@@ -200,9 +200,7 @@ class _Procedure:
 
         def probe(chosen: Sequence[Change]) -> Verdicts:
             record = self.trials.rewritten(f"exact changes{view.name}", chosen, {}, **view.asked)
-            found = comparing.differences(view.reference, record)
-            self.trials.note_result(comparing.told(found))
-            return found
+            return self.trials.concluded(comparing.differences(view.reference, record))
 
         self._fail_wrong([each for each in self._bit_equal(state) if each.tier is Tier.EXACT], probe, state)
 
@@ -218,9 +216,7 @@ class _Procedure:
         rehearse: tuple[str, ...],
         compare: Callable[[Reference, RunRecord], list[Difference]] = comparing.differences,
     ) -> Verdicts:
-        found = compare(view.reference, self._rehearsed(view, chosen, rehearse))
-        self.trials.note_result(comparing.told(found))
-        return found
+        return self.trials.concluded(compare(view.reference, self._rehearsed(view, chosen, rehearse)))
 
     def _rehearsed(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...], **asked: Any) -> RunRecord:
         every = len(chosen) == len(self.trials.changes)
@@ -271,9 +267,7 @@ class _Procedure:
             chosen: Sequence[Change], compare: Callable[[Reference, RunRecord], list[Difference]]
         ) -> Verdicts:
             record = self._rehearsed(provoked, chosen, overflow_runs.REHEARSED)
-            found = overflow_runs.differences(provoked, record, compare)
-            self.trials.note_result(comparing.told(found))
-            return found
+            return self.trials.concluded(overflow_runs.differences(provoked, record, compare))
 
         self._fail_wrong(self._bit_equal(state), partial(differing, compare=comparing.differences), state)
         exact = self._bit_equal(state)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from autoaccel.measure.observing.run_record import Entry, RunRecord
 from autoaccel.measure.verifying import printed
-from autoaccel.measure.verifying.comparing import Reference, apart, differences, first_loss, structure
+from autoaccel.measure.verifying.comparing import Reference, apart, differences, first_loss, other_tensors, structure
 from autoaccel.measure.verifying.facts import NUMBERS
 from autoaccel.measure.verifying.regrouping import regrouped
 from autoaccel.measure.verifying.tolerances import (
@@ -162,15 +162,11 @@ def _is_near(
 
 def _apart_by(before: Sequence[Entry], after: Sequence[Entry]) -> list[tuple[Entry, float]]:
     """The tensors that differ, and by how much: without bounds where nothing is known of it."""
-    known = {(each.kind, each.name): each for each in after}
-    pairs = [(each, known.get((each.kind, each.name), each)) for each in before]
-    found = [(one, apart(one, other)) for one, other in pairs if one.digest != other.digest]
+    found = [(one, apart(one, other)) for one, other in other_tensors(before, after)]
     return [(one, math.inf if distance is None else distance) for one, distance in found]
 
 
 def _way(start: Sequence[Entry], end: Sequence[Entry]) -> float:
     """How far the parameter that went furthest went."""
-    known = {each.name: each for each in start if each.kind == "parameter"}
-    pairs = [(known[each.name], each) for each in end if each.kind == "parameter" and each.name in known]
-    ways = [apart(one, other) or 0.0 for one, other in pairs]
+    ways = [apart(one, other) or 0.0 for one, other in other_tensors(start, end) if one.kind == "parameter"]
     return max((way for way in ways if math.isfinite(way)), default=0.0)

@@ -39,10 +39,8 @@ class Spreading:
             while len(self.originals) <= seed:
                 self.originals.append(self._original(len(self.originals)))
             runs.append(self.rewritten(chosen, seed))
-            found = self._structure(runs)
-            if found:
-                self.trials.note_result(comparing.told(found))
-                return found
+            if found := self._structure(runs):
+                return self.trials.concluded(found)
             if seed == 0 and self.view.reference.repeats and not comparing.differences(self.view.reference, runs[0]):
                 self.trials.note_result("the same, bit for bit")
                 return []

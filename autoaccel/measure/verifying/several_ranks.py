@@ -150,10 +150,7 @@ class _RanksProcedure:
 
     def _alone(self, view: View, chosen: Collection[Change]) -> Found:
         """By one process nothing differs, not by a bit."""
-        record = self._by_one(view, chosen)
-        found = comparing.differences(view.reference, record)
-        self.trials.note_result(comparing.told(found))
-        return found
+        return self.trials.concluded(comparing.differences(view.reference, self._by_one(view, chosen)))
 
     def _by_one(self, view: View, chosen: Collection[Change]) -> RunRecord:
         return self.trials.rewritten(self._name(view, chosen, "1 process"), chosen, {}, **view.asked)
@@ -169,9 +166,7 @@ class _RanksProcedure:
 
     def _together(self, view: View, chosen: Collection[Change], count: int, tolerances: Tolerances) -> Found:
         ranks = self._by_several(view, chosen, count)
-        found = self._differences(view, ranks, tolerances)
-        self.trials.note_result(comparing.told(found))
-        return found
+        return self.trials.concluded(self._differences(view, ranks, tolerances))
 
     def _differences(self, view: View, ranks: Sequence[RunRecord], tolerances: Tolerances) -> Found:
         alone = self._by_one(view, self.trials.changes.all)  # what it writes, which is known already
@@ -208,9 +203,8 @@ class _RanksProcedure:
         def probe(chosen: Sequence[Change]) -> Found:
             """Without files, which each process writes until it is told not to."""
             records = self._by_several(view, chosen, count)
-            found = _without_files(self._differences(view, records[:1] if first else records, tolerances))
-            self.trials.note_result(comparing.told(found))
-            return found
+            found = self._differences(view, records[:1] if first else records, tolerances)
+            return self.trials.concluded(_without_files(found))
 
         if trained:
             self._blame(trained, probe, state, by)

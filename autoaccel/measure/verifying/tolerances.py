@@ -14,7 +14,7 @@ from pathlib import Path
 from autoaccel.measure.changes import known_as
 from autoaccel.measure.observing.run_record import Entry, Loss, RunRecord
 from autoaccel.measure.verifying import comparing, printed
-from autoaccel.measure.verifying.comparing import Reference, apart
+from autoaccel.measure.verifying.comparing import Reference, apart, other_tensors
 from autoaccel.measure.verifying.facts import Difference, named
 
 DOUBLE, SINGLE = 1e-12, 1e-5
@@ -95,13 +95,9 @@ def _losses(before: Sequence[Loss], after: Sequence[Loss], allowed: Callable[[in
 
 def _state(before: Sequence[Entry], after: Sequence[Entry]) -> Iterator[Difference]:
     """The first tensor that is off by more than a part of the largest of its sort."""
-    known = {(each.kind, each.name): each for each in after}
     sizes = largest(before)
-    for entry in before:
-        other = known.get((entry.kind, entry.name))
-        if other is None or entry.digest == other.digest or entry.shape != other.shape:
-            continue
-        off = apart(entry, other)
+    for entry, other in other_tensors(before, after):
+        off = apart(entry, other) if entry.shape == other.shape else None
         if off is not None and not off <= STATE * sizes[sort(entry)] and math.isfinite(entry.norm):
             yield Difference(entry.kind, f"{named(entry.kind, entry.name)} is off by {off / (entry.norm or 1):.1g}")
             return

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from autoaccel.measure.changes import Change, Changes
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import RunFailure, RunRecord
-from autoaccel.measure.verifying.comparing import Reference
+from autoaccel.measure.verifying.comparing import Reference, told
+from autoaccel.measure.verifying.facts import Difference
 from autoaccel.measure.verifying.report import RunSummary
 
 # Kinds of failures of ours: before the script has begun, or while the record is made.
@@ -74,6 +75,11 @@ class Trials:
         """What came of the run before."""
         if self.noted and not self.noted[-1].result:
             self.noted[-1] = replace(self.noted[-1], result=result)
+
+    def concluded(self, found: Sequence[Difference]) -> Sequence[Difference]:
+        """What was found in the run before, once that is noted as its result."""
+        self.note_result(told(found))
+        return found
 
     def _run(self, name: str, request: Request, environment: Mapping[str, str], count: int) -> tuple[RunRecord, ...]:
         """What goes wrong with the observation says nothing about the script. Raises `CannotVerifyError`."""
