@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from autoaccel.measure.observing import guarding
 from autoaccel.measure.observing.digests import digest_of
 from autoaccel.measure.observing.hooks import around
-from autoaccel.measure.observing.observation import Concerns, Observation, Observer
+from autoaccel.measure.observing.observation import Concerns, Observation, Observer, frames
 from autoaccel.measure.observing.run_record import Written
 
 _DEEP = 6
@@ -89,11 +89,8 @@ def _read(path: str) -> tuple[tuple[str, ...], bool]:
 
 def place(frame: Any, concerns: Concerns) -> str:
     """`file:line` of the innermost frame that is the project's own; empty where there is none."""
-    while frame is not None:
-        if concerns(frame.f_code.co_filename):
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        frame = frame.f_back
-    return ""
+    own = (each for each in frames(frame) if concerns(each.f_code.co_filename))
+    return next((f"{each.f_code.co_filename}:{each.f_lineno}" for each in own), "")
 
 
 def _leaves(value: Any, key: str, depth: int = 0) -> Iterator[tuple[str, str, Any]]:

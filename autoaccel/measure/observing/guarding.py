@@ -19,7 +19,7 @@ import stat
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
@@ -28,6 +28,7 @@ from typing import Any, NoReturn
 from autoaccel.measure import importing
 from autoaccel.measure.observing import writers
 from autoaccel.measure.observing.exchange import CREATED, DOWNLOADED, Exchange, write_whole
+from autoaccel.measure.observing.observation import frames
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import RunFailure
 
@@ -357,7 +358,7 @@ def _in_script(frame: FrameType | None, root: str) -> tuple[str, str]:
     """`file:line` of the innermost frame that is the project's own, which lies below `root`, and the traceback of all
     that are."""
     below = root.rstrip(os.sep) + os.sep
-    own = [each for each in _frames(frame) if os.path.realpath(each.f_code.co_filename).startswith(below)]
+    own = [each for each in frames(frame) if os.path.realpath(each.f_code.co_filename).startswith(below)]
     if not own:
         return "", ""
     lines = traceback.StackSummary.extract((each, each.f_lineno) for each in reversed(own)).format()
@@ -365,12 +366,6 @@ def _in_script(frame: FrameType | None, root: str) -> tuple[str, str]:
     return where, "Traceback (most recent call last):\n" + "".join(lines)
 
 
-def _frames(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
-
-
 def _is_downloading(frame: FrameType | None) -> bool:
     """Whether a library gets data that it will not get again if it is there: that stays, as after any run."""
-    return any(str(each.f_globals.get("__name__")).startswith(_DOWNLOADERS) for each in _frames(frame))
+    return any(str(each.f_globals.get("__name__")).startswith(_DOWNLOADERS) for each in frames(frame))

@@ -26,7 +26,7 @@ from autoaccel.measure.observing.loaders import KeptGenerators, fetchers
 from autoaccel.measure.observing.observation import Observation
 from autoaccel.measure.observing.randomness import host_streams
 from autoaccel.measure.observing.training import BACKWARD_IN_AUTOCAST, STEP_IN_AUTOCAST
-from autoaccel.runtime.amp.grad_scaler import Scaler, has_gradients
+from autoaccel.runtime.amp.grad_scaler import Scaler, has_gradients, parameters_of
 from autoaccel.runtime.loading import loader_settings
 
 CLIPPED_SCALED = "gradients were clipped while they were scaled"
@@ -160,8 +160,7 @@ class _Scalers:
 def _any_of(given: Any, optimizers: Iterable[Optimizer]) -> bool:
     """Whether one of these parameters has a gradient and belongs to one of these optimizers."""
     wanted = {id(each) for each in ([given] if isinstance(given, torch.Tensor) else given) if each.grad is not None}
-    groups = (group for optimizer in optimizers for group in optimizer.param_groups)
-    return bool(wanted) and any(id(parameter) in wanted for group in groups for parameter in group["params"])
+    return bool(wanted) and any(id(each) in wanted for optimizer in optimizers for each in parameters_of(optimizer))
 
 
 # -- whether the workers of a loader draw different random numbers: torch seeds each of them, and what seeds them again

@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
+from autoaccel.measure.observing.observation import frames
+
 _DEEP = 3  # trainer.algorithm.networks[0] is as far as a search goes
 _MANY = 64  # elements of one container
 _KINDS = (nn.Module, Optimizer, LRScheduler)
@@ -59,11 +61,10 @@ class Names:
 
         Of tensors only those are named whose identity is among `tensors`: all others must be free to go.
         """
-        while frame is not None:
-            if self.concerns(frame.f_code.co_filename):
-                for name, value in _variables(frame):
+        for each in frames(frame):
+            if self.concerns(each.f_code.co_filename):
+                for name, value in _variables(each):
                     self._add(value, name, tensors, 0)
-            frame = frame.f_back
         for name, value in list(vars(sys.modules["__main__"]).items()):
             if not name.startswith("__"):
                 self._add(value, name, tensors, 0)

@@ -16,7 +16,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -25,6 +25,8 @@ from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import FAILED, RunFailure, RunRecord
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from torch import Tensor
     from torch.optim import Optimizer
 
@@ -149,6 +151,13 @@ def flush() -> None:
             stream.flush()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).fflush(None)
+
+
+def frames(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame, and those that it was called from."""
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
 
 
 def _undisturbed() -> None:

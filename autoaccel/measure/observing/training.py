@@ -21,7 +21,7 @@ from autoaccel.measure.observing.digests import digest_of
 from autoaccel.measure.observing.exchange import Beat
 from autoaccel.measure.observing.files_written import place
 from autoaccel.measure.observing.hooks import around, untraced
-from autoaccel.measure.observing.observation import Batch, Concerns, Observation, Observer
+from autoaccel.measure.observing.observation import Batch, Concerns, Observation, Observer, frames
 from autoaccel.measure.observing.run_record import STOPPED, Loss
 
 # What a scaled loss was before it was scaled.
@@ -159,12 +159,8 @@ def _left_out_inside(scaler: GradScaler, optimizer: Optimizer) -> bool:
 def _is_nested(frame: FrameType, optimizer: Optimizer) -> bool:
     """Whether a hook of a step is called for one inside another: a class whose `step` calls that of its base makes one
     step, not two. `frame` is that of torch's wrapper around `step`."""
-    outer = frame.f_back
-    while outer is not None:
-        if outer.f_code is frame.f_code and outer.f_locals.get("self") is optimizer:
-            return True
-        outer = outer.f_back
-    return False
+    outer = (each for each in frames(frame.f_back) if each.f_code is frame.f_code)
+    return any(each.f_locals.get("self") is optimizer for each in outer)
 
 
 def _remember(scaled: Any, outputs: Any) -> None:
