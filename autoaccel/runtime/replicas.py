@@ -13,6 +13,7 @@ import types
 from torch import nn
 
 from . import devices
+from .in_memory.function_source import all_codes
 
 
 def is_replicated(thing: object) -> bool:
@@ -25,18 +26,12 @@ def is_replicated(thing: object) -> bool:
         return len(getattr(thing, "device_ids", None) or ()) > 1
     if not issubclass(kind, nn.Module) or _gpus() < 2:
         return False
-    return _names(getattr(kind.forward, "__code__", None), "data_parallel")
+    code = getattr(kind.forward, "__code__", None)
+    return isinstance(code, types.CodeType) and any("data_parallel" in each.co_names for each in all_codes(code))
 
 
 def _gpus() -> int:
     return int(devices.module_of("cuda").device_count())
-
-
-def _names(code: object, name: str) -> bool:
-    """Whether code, or a comprehension or function within it, mentions a name."""
-    if not isinstance(code, types.CodeType):
-        return False
-    return name in code.co_names or any(_names(each, name) for each in code.co_consts)
 
 
 def is_anything_replicated() -> bool:

@@ -29,7 +29,7 @@ def _definitions(filename: str, text: str, name: str) -> tuple[tuple[types.CodeT
     """The undecorated functions of a name in a file, as compiled (which depends on the file's imports) and as read."""
     try:
         tree = ast.parse(text, filename)
-        codes = _codes(compile(tree, filename, "exec", dont_inherit=True))
+        codes = all_codes(compile(tree, filename, "exec", dont_inherit=True))
     except (SyntaxError, ValueError):
         return ()
     nodes = {
@@ -40,18 +40,18 @@ def _definitions(filename: str, text: str, name: str) -> tuple[tuple[types.CodeT
     return tuple((code, nodes[code.co_firstlineno]) for code in codes if code.co_firstlineno in nodes)
 
 
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+def all_codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """The code, and those of functions, classes and comprehensions within it."""
+    yield code
     for each in code.co_consts:
         if isinstance(each, types.CodeType):
-            yield each
-            yield from _codes(each)
+            yield from all_codes(each)
 
 
 def _alike(one: types.CodeType, other: types.CodeType) -> bool:
     names = ("co_name", "co_code", "co_names", "co_varnames", "co_cellvars", "co_freevars", "co_argcount")
     return (
-        all(getattr(one, name) == getattr(other, name) for name in names)
-        and one.co_kwonlyargcount == other.co_kwonlyargcount
+        all(getattr(one, name) == getattr(other, name) for name in (*names, "co_kwonlyargcount"))
         and len(one.co_consts) == len(other.co_consts)
         and all(map(_same_constant, one.co_consts, other.co_consts))
     )

@@ -179,11 +179,10 @@ class FusedStep:
         if fused is self.fused:
             return
         self.fused = fused
-        for group in optimizer.param_groups:
-            for parameter in group["params"]:
-                state = optimizer.state.get(parameter)
-                if state and parameter.device.type != "cpu":  # each of the two counts its steps elsewhere
-                    state["step"] = state["step"].to(parameter.device if fused else "cpu")
+        for parameter in parameters_of(optimizer):
+            state = optimizer.state.get(parameter)
+            if state and parameter.device.type != "cpu":  # each of the two counts its steps elsewhere
+                state["step"] = state["step"].to(parameter.device if fused else "cpu")
 
 
 def _choose(optimizer: torch.optim.Optimizer, fused: bool | None) -> None:
@@ -211,21 +210,21 @@ def _problem(optimizer: torch.optim.Optimizer) -> str:
 
     Strides are those of the gradient and of the state, which has the parameter's where that is dense.
     """
-    for group in optimizer.param_groups:
-        if isinstance(group["lr"], torch.Tensor) or any(isinstance(each, torch.Tensor) for each in group["betas"]):
-            return "settings are tensors"
-        for parameter in group["params"]:
-            gradient = parameter.grad
-            if gradient is None:
-                continue
-            state = optimizer.state.get(parameter)
-            if not _in_same_order(gradient, parameter) or gradient.dtype is not torch.float32:
-                return "gradients are laid out otherwise than parameters"
-            if not state:
-                if not _in_same_order(torch.empty_like(parameter, device="meta"), parameter):
-                    return "a parameter is laid out otherwise than its state will be"
-            elif not _fits(state, parameter):
-                return "the state is laid out otherwise than parameters"
+    settings = (each for group in optimizer.param_groups for each in (group["lr"], *group["betas"]))
+    if any(isinstance(each, torch.Tensor) for each in settings):
+        return "settings are tensors"
+    for parameter in parameters_of(optimizer):
+        gradient = parameter.grad
+        if gradient is None:
+            continue
+        state = optimizer.state.get(parameter)
+        if not _in_same_order(gradient, parameter) or gradient.dtype is not torch.float32:
+            return "gradients are laid out otherwise than parameters"
+        if not state:
+            if not _in_same_order(torch.empty_like(parameter, device="meta"), parameter):
+                return "a parameter is laid out otherwise than its state will be"
+        elif not _fits(state, parameter):
+            return "the state is laid out otherwise than parameters"
     return ""
 
 

@@ -22,6 +22,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 
+from ..in_memory.function_source import all_codes
 from .training_state import TrainingState
 
 Namespace = tuple[Mapping[Any, Any], "Iterable[Any] | None", str]
@@ -71,11 +72,8 @@ def cells(function: Callable[..., Any]) -> list[Any]:
 
 def global_names(code: types.CodeType) -> set[str]:
     """The names of globals and builtins that code reads."""
-    names = {each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    for inner in code.co_consts:
-        if isinstance(inner, types.CodeType):
-            names |= global_names(inner)
-    return names
+    found = (each for inner in all_codes(code) for each in dis.get_instructions(inner))
+    return {each.argval for each in found if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
 
 
 def _follow(state: TrainingState, function: Callable[..., Any], names: set[str]) -> Readable:
@@ -95,7 +93,7 @@ def _follow(state: TrainingState, function: Callable[..., Any], names: set[str])
         if isinstance(value, torch.Tensor) and value.grad_fn is not None:
             raise UnboundedError("its code can read a tensor that has an autograd graph")
         if isinstance(value, types.FunctionType) and not _is_library(_module_of(value)):
-            found.names |= _all_names(value.__code__)
+            found.names.update(*(each.co_names for each in all_codes(value.__code__)))
             if value is not function:  # of its own cells the caller knows
                 found.mappings.append((_closure(value), None, f"the variables of {value.__name__}"))
         if isinstance(value, _SEQUENCES):
@@ -255,14 +253,6 @@ def _is_followed(value: Any) -> bool:
 
 def _is_of_this_runtime(cls: type) -> bool:
     return cls.__module__.partition(".")[0] == __name__.partition(".")[0]
-
-
-def _all_names(code: types.CodeType) -> set[str]:
-    names = set(code.co_names)
-    for inner in code.co_consts:
-        if isinstance(inner, types.CodeType):
-            names |= _all_names(inner)
-    return names
 
 
 def _content(cell: Any) -> Any:

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from .. import devices
+from ..amp.grad_scaler import parameters_of
 
 GRADIENT: Final = operator.attrgetter("grad")
 
@@ -25,8 +26,8 @@ class TrainingState:
     def __init__(self, modules: Sequence[nn.Module], optimizers: Sequence[torch.optim.Optimizer]) -> None:
         self.modules = modules
         self.optimizers = optimizers
-        held = [parameter for module in modules for parameter in module.parameters()]
-        held += [each for optimizer in optimizers for group in optimizer.param_groups for each in group["params"]]
+        held: list[torch.Tensor] = [parameter for module in modules for parameter in module.parameters()]
+        held += [parameter for optimizer in optimizers for parameter in parameters_of(optimizer)]
         self.parameters = list({id(each): each for each in held}.values())
 
     def tensors(self) -> list[torch.Tensor]:
