@@ -96,8 +96,7 @@ def _keep_checkpoints() -> None:
             return importlib.import_module("torch._dynamo").lookup_backend("aot_eager")(graph, inputs)
         return graph.forward
 
-    backend = in_place_compile._backend  # noqa: SLF001
-    vars(in_place_compile)["_backend"] = lambda name: captured if name == "eager" else backend(name)
+    in_place_compile.BACKENDS["eager"] = captured
 
 
 def _vary_scale() -> None:

@@ -54,9 +54,8 @@ def table(report: BenchReport) -> str:
     if report.contributions:
         parts.append(_section("Rule by rule", _grid(_contributions(report))))
     if rewritten and rewritten.decisions:
-        width = max(len(each.topic) for each in rewritten.decisions)
-        lines = [f"{each.topic:<{width}}  {each.value} ({each.reason})\n" for each in rewritten.decisions]
-        parts.append(_section("What the runtime decided", "".join(lines)))
+        rows = [(each.topic, f"{each.value} ({each.reason})") for each in rewritten.decisions]
+        parts.append(_section("What the runtime decided", "\n".join(aligned(rows, "<<", "  ")) + "\n"))
     parts.append(_section("Notes", "".join(_filled(f"- {each}", "  ") for each in report.notes)))
     return "\n".join(part for part in parts if part)
 

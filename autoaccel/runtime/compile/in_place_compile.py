@@ -44,7 +44,7 @@ from .step_timer import sample_parameters
 _Target = TypeVar("_Target", bound=Callable[..., Any])
 
 # Names that AUTOACCEL_COMPILE_MODE accepts besides torch's modes: backends that find errors, and make tests quick.
-_BACKENDS: Final = ("eager", "aot_eager")
+BACKENDS: Final[dict[str, Any]] = {"eager": "eager", "aot_eager": "aot_eager"}
 _AT_ONCE: Final = "force_non_lazy_backward_lowering"  # torch's name for compiling the backward pass with the forward
 
 
@@ -104,13 +104,11 @@ def _torch_compile(function: Callable[..., Any]) -> Callable[..., Any]:
     # one without came first. Once and for all: torch reads the setting again when backward runs.
     functorch: Any = importlib.import_module("torch._functorch.config")
     functorch.donated_buffer = False
-    if hasattr(
-        functorch, _AT_ONCE
-    ):  # once and for all too: to set it around each call takes longer than the rest of it
+    if hasattr(functorch, _AT_ONCE):  # once and for all too: around each call it takes longer than the rest of it
         setattr(functorch, _AT_ONCE, True)
     mode = setting("COMPILE_MODE").lower()
-    if mode in _BACKENDS:
-        compiled = torch.compile(function, backend=_backend(mode))
+    if mode in BACKENDS:
+        compiled = torch.compile(function, backend=BACKENDS[mode])
     else:
         inductor_cache.choose_folder()
         compiled = torch.compile(function, mode=None if mode in ("", "default", "inductor") else mode)
@@ -123,10 +121,6 @@ def _torch_compile(function: Callable[..., Any]) -> Callable[..., Any]:
             dynamo.trace_numpy = before
 
     return call
-
-
-def _backend(name: str) -> Any:
-    return name
 
 
 class _CallPolicy:
@@ -241,7 +235,6 @@ class _InPlace(InPlaceCall):
 
     def _attempt(self) -> EagerFallback:
         module = self.module
-
         return EagerFallback(type(module).__name__, self.eager, lambda: _torch_compile(_own_call(module)))
 
     def _target(self, place: torch.device, rank: int) -> CompileTarget:
@@ -322,12 +315,8 @@ def _compiled_function(function: _Target) -> _Target:
     name = getattr(function, "__name__", type(function).__name__)
 
     def compile_target(place: torch.device, rank: int) -> CompileTarget:
-        facts = (
-            getattr(function, "__module__", ""),
-            getattr(function, "__qualname__", name),
-            rank,
-            devices.hardware_name(place),
-        )
+        known = getattr(function, "__module__", ""), getattr(function, "__qualname__", name)
+        facts = (*known, rank, devices.hardware_name(place))
         return CompileTarget(name=name, place=place, gradients=rank > 0, facts=facts)
 
     policy = _CallPolicy(

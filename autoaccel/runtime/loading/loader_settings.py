@@ -36,13 +36,8 @@ class WorkerCount(int):
     Whose number it is decides what may be done with it: start with none and change it during an epoch, draw the seed
     that kept workers skip, look batches up without any. Each of these would change the batches of a loader whose
     number the script chose, and `DataLoader(..., num_workers=accel.num_workers())` hands nothing but this value on.
-    As a plain int it could not be told from the script's own 4, which is the very same object. Considered instead:
-
-    - A keyword of `accel.prefetch`: one more thing to read in every diff; silent where the loop serves loaders of both
-      kinds, or one that is made in a file that is rewritten later. Scripts that were rewritten without it would
-      shuffle otherwise from the second epoch on. And `verify` asks of loaders that no `prefetch` has seen.
-    - A registry of loaders needs them when they are made: by a verb around each `DataLoader(...)`, which says less
-      than `num_workers=`, or by a change to torch's class, for the whole program.
+    As a plain int it could not be told from the script's own 4, which is the very same object; a keyword of
+    `accel.prefetch` would say nothing of loaders that no `prefetch` has seen.
     """
 
     taken: int

@@ -180,7 +180,7 @@ def test_a_backward_pass_that_cannot_be_compiled_is_eager(monkeypatch: pytest.Mo
 
     backend = aot(fw_compiler=lambda graph, inputs: graph.forward, bw_compiler=refused)
     monkeypatch.setenv("AUTOACCEL_COMPILE_MODE", "aot_eager")
-    monkeypatch.setattr(in_place_compile, "_backend", lambda name: backend)
+    monkeypatch.setitem(in_place_compile.BACKENDS, "aot_eager", backend)
     module = accel.compile(Net())
     with pytest.warns(RuntimeWarning, match="out of resource"):
         loss = module(torch.randn(2, 4)).sum()
@@ -700,7 +700,7 @@ def test_settings_of_the_program_stay_its_own(monkeypatch: pytest.MonkeyPatch) -
         seen.append(config.trace_numpy)
         return graph.forward
 
-    monkeypatch.setattr(in_place_compile, "_backend", lambda name: backend)
+    monkeypatch.setitem(in_place_compile.BACKENDS, "eager", backend)
     module = accel.compile(nn.Linear(2, 2))
     for value in (True, False, True):
         with config.patch(trace_numpy=value):
