@@ -24,11 +24,7 @@ _PASS_ON = {"allow_interspersed_args": False}
 @click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module, as with `python -m`.")
 @settled(rule_options, configuration_options, output_options)
 def run(
-    script: str,
-    arguments: tuple[str, ...],
-    is_module: bool,
-    configure: Callable[..., Configuration],
-    speaker: Terminal,
+    script: str, arguments: tuple[str, ...], is_module: bool, configure: Callable[..., Configuration], speaker: Terminal
 ) -> int:
     """Rewrite SCRIPT and the files of its project that it imports, in memory, and run it with its ARGUMENTS.
 

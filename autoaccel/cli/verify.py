@@ -177,13 +177,7 @@ class Session:
             raise CannotVerifyError(f"not distributed: {why}")
         with self._runs(speaker) as runs:
             return several_ranks.verify(
-                self.trial.request,
-                changes,
-                runs.one,
-                runs.ranks,
-                self.ranks,
-                limits=self._limits(),
-                tell=runs.begin,
+                self.trial.request, changes, runs.one, runs.ranks, self.ranks, limits=self._limits(), tell=runs.begin
             )
 
     @contextlib.contextmanager

@@ -202,11 +202,7 @@ def _lost(item: tuple[Path, Choice]) -> Inspected:
 
 
 def _inspect_file(
-    item: tuple[Path, Choice],
-    *,
-    files: Files,
-    rules_of: Callable[[Choice], Sequence[Rule]],
-    changes: bool,
+    item: tuple[Path, Choice], *, files: Files, rules_of: Callable[[Choice], Sequence[Rule]], changes: bool
 ) -> Inspected:
     from autoaccel.analysis import Project
     from autoaccel.config.selection import tier_of

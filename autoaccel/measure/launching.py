@@ -72,11 +72,7 @@ class Started:
             pipes = [for_commands, for_events]
         whole = _environment(environment, exchange.folder / "imports") | {watchdog.MARK: self._run}
         try:
-            with (
-                _stdin() as stdin,
-                exchange.stdout.open("ab") as stdout,
-                exchange.stderr.open("ab") as stderr,
-            ):
+            with _stdin() as stdin, exchange.stdout.open("ab") as stdout, exchange.stderr.open("ab") as stderr:
                 self.began = time.monotonic()
                 self._process = subprocess.Popen(
                     [*command, *map(str, pipes)],

@@ -16,11 +16,7 @@ from autoaccel.reports.json import dumped, plain
 FORMAT = 1
 """Of the JSON; grows when a key goes or changes its meaning."""
 _HEAD = ("", "what", "value", "threshold", "what it costs", "how to fix it")
-_WORDS = {
-    Status.HEALTHY: ("ok", "green"),
-    Status.FOUND: ("found", "red"),
-    Status.UNKNOWN: ("unknown", "yellow"),
-}
+_WORDS = {Status.HEALTHY: ("ok", "green"), Status.FOUND: ("found", "red"), Status.UNKNOWN: ("unknown", "yellow")}
 _NARROWEST = 12
 _GAP = "  "
 

@@ -41,9 +41,7 @@ def render(reports: Sequence[Report], context: Context) -> str:
     notifications += [each for report in reports for each in _notifications(report, context)]
     run = {
         "columnKind": "unicodeCodePoints",
-        "invocations": [
-            {"executionSuccessful": not notifications, "toolExecutionNotifications": notifications},
-        ],
+        "invocations": [{"executionSuccessful": not notifications, "toolExecutionNotifications": notifications}],
         "newlineSequences": ["\r\n", "\n", "\r"],
         "originalUriBaseIds": {_ROOT: {"uri": context.root.as_uri().removesuffix("/") + "/"}},
         "results": [each for report in reports for each in _results(report, context, order)],

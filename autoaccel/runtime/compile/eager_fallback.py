@@ -31,10 +31,7 @@ class EagerFallback:
         """Make a compiled version, which compiles when called; False, with a warning, where that is impossible."""
         try:
             self._compiled = self._make()
-        except (
-            RuntimeError,
-            ImportError,
-        ) as failure:  # this Python is too new for this torch, or the mode is unknown
+        except (RuntimeError, ImportError) as failure:  # this Python is too new for this torch, or the mode is unknown
             self._warn(failure)
             return False
         self._proven = False

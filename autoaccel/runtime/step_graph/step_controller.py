@@ -81,11 +81,7 @@ class StepController:
     """Decides for each call of a step how it is made, and makes it."""
 
     def __init__(
-        self,
-        name: str,
-        modules: Sequence[nn.Module],
-        optimizers: Sequence[torch.optim.Optimizer],
-        place: torch.device,
+        self, name: str, modules: Sequence[nn.Module], optimizers: Sequence[torch.optim.Optimizer], place: torch.device
     ) -> None:
         self.over = False  # eager for good
         self._name = name
