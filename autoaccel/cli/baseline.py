@@ -118,24 +118,14 @@ def _baseline(source: sources.Source, path: Path, why: str, configuration: Confi
 
     if source.problem:
         raise _Refused(source.problem)
+    rules, tier = configuration.rules_for(path), configuration.tier_for(path)
     try:
-        made = baseline.silence(
-            source.text,
-            path,
-            configuration.rules_for(path),
-            reason=why,
-            tier=configuration.tier_for(path),
-            project=project,
-        )
+        made = baseline.silence(source.text, path, rules, reason=why, tier=tier, project=project)
     except engine.RewriteError as error:
         raise _Refused(str(error)) from error
     if made.left:
-        raise _Refused(
-            *(
-                f"{path}:{each.place}: {each.code} {each.name}: cannot be silenced by a comment here"
-                for each in made.left
-            )
-        )
+        left = (f"{path}:{each.place}: {each.code} {each.name}" for each in made.left)
+        raise _Refused(*(f"{each}: cannot be silenced by a comment here" for each in left))
     try:
         source.encode(made.text)
     except UnicodeEncodeError as error:

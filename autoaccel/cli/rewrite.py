@@ -304,14 +304,9 @@ def _outcomes(found: FoundFiles, jobs: int | None, run: Run) -> Iterable[convers
     from autoaccel.analysis import Project
 
     project = Project(files)
+    ask = partial(_ask, run.chooser, project, run)
     return (
-        conversion.attempt(
-            path,
-            partial(notebooks.read, path),
-            run.configuration,
-            project,
-            partial(_ask, path, run.chooser, project, run),
-        )
+        conversion.attempt(path, partial(notebooks.read, path), run.configuration, project, partial(ask, path))
         for path in files
     )
 
@@ -334,7 +329,7 @@ def _tell(refused: conversion.Refused, run: Run) -> None:
         run.terminal.fail(refused.traceback, lines=True)
 
 
-def _ask(path: Path, chooser: Chooser, project: Project, run: Run, source: sources.Source) -> conversion.Accept | None:
+def _ask(chooser: Chooser, project: Project, run: Run, path: Path, source: sources.Source) -> conversion.Accept | None:
     """The user's word on each finding, for the engine, which meets the same findings in the same order."""
     from autoaccel.rewriting import engine
 

@@ -63,13 +63,8 @@ class InMemory:
         from autoaccel.rewriting import engine
 
         path = Path(os.path.abspath(path))
-        result = engine.rewrite(
-            text,
-            path,
-            self.configuration.rules_for(path),
-            tier=self.configuration.tier_for(path),
-            project=Project([self.script]),
-        )
+        rules, tier = self.configuration.rules_for(path), self.configuration.tier_for(path)
+        result = engine.rewrite(text, path, rules, tier=tier, project=Project([self.script]))
         if result.errors:
             raise ValueError(result.errors[0])
         if result.changed:

@@ -160,9 +160,8 @@ def _rewrite(
     kept = tuning.kept if tuning else ()
     outcomes = [verify.rewritten(path, trial.path, kept, reasons, changes) for path in changes.files]
     base = rewrite.common_base([each.path for each in outcomes])
-    return rewrite.rewrite_files(
-        outcomes, rewrite.Run(rewrite.Mode(diff, verified=True), configuration, speaker, None, base)
-    )
+    run = rewrite.Run(rewrite.Mode(diff, verified=True), configuration, speaker, None, base)
+    return rewrite.rewrite_files(outcomes, run)
 
 
 def _entry(

@@ -44,9 +44,8 @@ class WrittenFile:
     def patch(self, root: Path) -> bytes:
         """The change as a patch whose file name is relative to `root`."""
         name = self.file.relative_to(root).as_posix()
-        before, after = (
-            each.decode(self.source.encoding) for each in (self.source.data, self.source.encode(self.after))
-        )
+        both = self.source.data, self.source.encode(self.after)
+        before, after = (each.decode(self.source.encoding) for each in both)
         return diff.encoded(diff.unified(before, after, name), self.source.encoding)
 
 

@@ -152,15 +152,9 @@ class Session:
 
         by_hand = self.against is not None
         request = dataclasses.replace(self.trial.request, by_kind=by_hand, samples=by_hand, stderr=self.stderr)
+        find, limits = partial(self._changes, configuration), self._limits()
         with self._runs(speaker) as runs:
-            return procedure.verify(
-                request,
-                partial(self._changes, configuration),
-                runs.one,
-                limits=self._limits(),
-                tell=runs.begin,
-                against=self.against,
-            )
+            return procedure.verify(request, find, runs.one, limits=limits, tell=runs.begin, against=self.against)
 
     def distributed(self, configuration: Configuration, speaker: Terminal) -> Verification:
         """Raises `CannotVerifyError`."""

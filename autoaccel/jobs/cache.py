@@ -66,16 +66,14 @@ class Cache:
         self._facts: list[Fact] = []
         self._held: dict[int, str] = {}  # by fact about who imports whom: the last state of the project it was true in
         self._files: Callable[[], Files] | None = None
-        self._trees: dict[
-            str, list[list[str]]
-        ] = {}  # by state of the project: folders, files beside it, heads of imports
+        # by state of the project: folders, files beside it, heads of imports
+        self._trees: dict[str, list[list[str]]] = {}
         self._summaries: dict[str, list[str]] | None = None  # by file: digest of the content, imports, words
         self._summed_up = False
         self._to_sum_up = {*self._paths}
         self._aside: IO[bytes] | None = None
-        self._silent: dict[
-            str, dict[str, str]
-        ] = {}  # by choice and file: the digest of a content without opportunities
+        # by choice and file: the digest of a content without opportunities
+        self._silent: dict[str, dict[str, str]] = {}
         self._answers: dict[str, dict[str, list[Any]]] = {}  # by choice and file: digest, name, facts, report
         with contextlib.suppress(OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
             stored = load(self._file)
@@ -292,9 +290,8 @@ class Cache:
         if self._files is None:
             return ""
         found = self._files().ask(question, Path(self._full(name)), word)
-        return _digest_of(
-            [found.missing or "", " ".join(found.names), *(self._name(str(path)) for path in found.paths)]
-        )
+        paths = (self._name(str(path)) for path in found.paths)
+        return _digest_of([found.missing or "", " ".join(found.names), *paths])
 
     @functools.cached_property
     def _tree(self) -> str:

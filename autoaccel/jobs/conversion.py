@@ -123,14 +123,9 @@ def attempt(
         source = read()
         if source.problem:
             return Rewritten(path, source, engine.Result(path, source.text, source.text, notes=(source.problem,)))
-        result = engine.rewrite(
-            source.text,
-            path,
-            configuration.rules_for(path),
-            tier=configuration.tier_for(path),
-            project=project,
-            accept=None if ask is None else ask(source),
-        )
+        rules, tier = configuration.rules_for(path), configuration.tier_for(path)
+        accept = None if ask is None else ask(source)
+        result = engine.rewrite(source.text, path, rules, tier=tier, project=project, accept=accept)
     except Exception as error:
         return refused(path, error)
     if result.errors:

@@ -89,9 +89,8 @@ def inspect(
         for each in _analysed(concerned, shared, configuration, changes=changes, jobs=jobs):
             reports[each.path] = each.report
             if cache is not None and each.consulted is not None:
-                cache.remember(
-                    each.path, repr(configuration.choice_for(each.path)), each.content, each.report, each.consulted
-                )
+                choice = repr(configuration.choice_for(each.path))
+                cache.remember(each.path, choice, each.content, each.report, each.consulted)
             progress(1)
     finally:
         # Also when interrupted: a long run need not begin anew.

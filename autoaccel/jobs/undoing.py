@@ -77,11 +77,8 @@ def save(written: Sequence[FileChange], patch: bytes) -> Path:
         old.unlink(missing_ok=True)
     when = time.time_ns()
     name = f"{time.strftime('%Y%m%d-%H%M%S')}-{when % 10**9:09}-{written[0].path.stem}.patch"
-    document = {
-        "when": when,
-        "folder": str(Path.cwd()),
-        "written": [[str(each.path), _text(each.before), _text(each.after)] for each in written],
-    }
+    files = [[str(each.path), _text(each.before), _text(each.after)] for each in written]
+    document = {"when": when, "folder": str(Path.cwd()), "written": files}
     head = _HEAD + base64.b64encode(zlib.compress(json.dumps(document).encode())) + b"\n"
     handle, draft = tempfile.mkstemp(dir=folder)  # readable by its owner alone
     try:

@@ -187,15 +187,8 @@ class Scratch:
         script = request.script if request.is_module else self._there(request.script)
         arguments = tuple(map(self._argument, request.arguments))
         texts = request.texts | {self._there(path): text for path, text in request.texts.items()}
-        return dataclasses.replace(
-            request,
-            script=script,
-            arguments=arguments,
-            root=root,
-            texts=texts,
-            origin=str(self.original),
-            copy=str(self._base),
-        )
+        request = dataclasses.replace(request, origin=str(self.original), copy=str(self._base))
+        return dataclasses.replace(request, script=script, arguments=arguments, root=root, texts=texts)
 
     def record(self, record: RunRecord) -> RunRecord:
         """The record as if the run had been made in the original."""

@@ -149,9 +149,8 @@ def refuse(tree: ast.Module, above: int = 0) -> None:
         called = ast.unparse(call.func)
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         if called in _ENDING or method in _ENDING_METHODS:
-            raise HiddenError(
-                above + call.lineno, f"`{called}` ends the interpreter, and with it what cells have bound"
-            )
+            said = f"`{called}` ends the interpreter, and with it what cells have bound"
+            raise HiddenError(above + call.lineno, said)
         if reaches and method in _REACHING and not _is_harmless_call(call):
             raise HiddenError(above + call.lineno, f"`{called}` may bind or delete any name")
     if reaches and any(isinstance(each, ast.Attribute) and each.attr == "user_ns" for each in ast.walk(tree)):
@@ -254,9 +253,8 @@ def _names(code: str, modules: Set[str]) -> tuple[list[str], list[str]]:
         reads = _NAME.findall(code)
     else:
         stores = [each.id for each in nodes if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load)]
-        stores += [
-            each.name for each in nodes if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        ]
+        defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+        stores += [each.name for each in nodes if isinstance(each, defined)]
         stores += [(each.asname or each.name).split(".")[0] for each in nodes if isinstance(each, ast.alias)]
         reads = [each.id for each in nodes if isinstance(each, ast.Name)]
     bound = dict.fromkeys(each for each in stores if each not in _WORDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import click
@@ -22,10 +23,8 @@ _GAP = "  "
 
 
 def to_json(rows: Sequence[CheckRow], script: str | None) -> str:
-    checks = [plain(each) for each in rows]
-    return dumped(
-        {"format": FORMAT, "autoaccel": __version__, "script": script, "healthy": healthy(rows), "checks": checks}
-    )
+    said = {"script": script, "healthy": healthy(rows), "checks": [plain(each) for each in rows]}
+    return dumped({"format": FORMAT, "autoaccel": __version__, **said})
 
 
 def healthy(rows: Sequence[CheckRow]) -> bool:
@@ -58,9 +57,8 @@ def _left_out(rows: Sequence[CheckRow], width: int) -> Iterator[str]:
 
 def summary(rows: Sequence[CheckRow]) -> str:
     """One sentence."""
-    found, unknown, absent = (
-        sum(each.status is status for each in rows) for status in (Status.FOUND, Status.UNKNOWN, Status.ABSENT)
-    )
+    counts = Counter(each.status for each in rows)
+    found, unknown, absent = (counts[status] for status in (Status.FOUND, Status.UNKNOWN, Status.ABSENT))
     said = f"{found or 'nothing'} found in {counted(len(rows) - absent, 'check')}"
     return said + (f", of which {unknown} could not be read" if unknown else "") + "; nothing was changed."
 

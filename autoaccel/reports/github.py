@@ -17,24 +17,12 @@ def render(reports: Sequence[Report], context: Context) -> str:
 def _lines(report: Report, context: Context) -> Iterator[str]:
     file = context.name(report.path)
     for failure, reason in reasons(report):
-        yield _command(
-            f"{file}:{failure.line}:{failure.column}: {reason}",
-            title=f"autoaccel ({failure.code})",
-            file=file,
-            line=failure.line,
-            col=failure.column,
-        )
+        line, column, title = failure.line, failure.column, f"autoaccel ({failure.code})"
+        yield _command(f"{file}:{line}:{column}: {reason}", title=title, file=file, line=line, col=column)
     for each in report.findings:
-        where = context.where(report.path, each)
-        yield _command(
-            _message(each, file),
-            title=f"autoaccel ({each.code} {each.name})",
-            file=file,
-            line=where.line,
-            col=where.column,
-            endLine=where.end_line,
-            endColumn=where.end_column,
-        )
+        where, title = context.where(report.path, each), f"autoaccel ({each.code} {each.name})"
+        place = {"line": where.line, "col": where.column, "endLine": where.end_line, "endColumn": where.end_column}
+        yield _command(_message(each, file), title=title, file=file, **place)
 
 
 def _message(finding: Record, file: str) -> str:
@@ -43,9 +31,8 @@ def _message(finding: Record, file: str) -> str:
 
 
 def _command(message: str, **properties: str | int) -> str:
-    return (
-        f"::error {','.join(f'{key}={_property(str(value))}' for key, value in properties.items())}::{_data(message)}"
-    )
+    given = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items())
+    return f"::error {given}::{_data(message)}"
 
 
 def _data(text: str) -> str:

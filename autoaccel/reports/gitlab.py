@@ -18,9 +18,8 @@ def render(reports: Sequence[Report], context: Context) -> str:
 def _issues(report: Report, context: Context) -> Iterator[dict[str, Any]]:
     path = context.name(report.path)
     for number, (failure, reason) in enumerate(reasons(report)):
-        yield _issue(
-            failure.code, reason, digest(path, failure.code, str(number)), "critical", path, failure.line, failure.line
-        )
+        code, line = failure.code, failure.line
+        yield _issue(code, reason, digest(path, code, str(number)), "critical", path, line, line)
     for finding, fingerprint in fingerprints(report, context):
         message, where = f"{said(finding)} [{finding.tier}]", context.where(report.path, finding)
         yield _issue(finding.code, message, fingerprint, "minor", path, where.line, where.end_line)

@@ -46,10 +46,8 @@ def _diagnostic(finding: Record, path: str, where: Range, lines: Sequence[str]) 
 
 
 def _range(where: Range, lines: Sequence[str]) -> dict[str, Any]:
-    return {
-        "end": _position(where.end_line, where.end_column, lines),
-        "start": _position(where.line, where.column, lines),
-    }
+    start, end = _position(where.line, where.column, lines), _position(where.end_line, where.end_column, lines)
+    return {"end": end, "start": start}
 
 
 def _position(line: int, column: int, lines: Sequence[str]) -> dict[str, int]:

@@ -19,11 +19,10 @@ def lines(result: Result, name: Path | str) -> Iterator[str]:
     """What happened in one file, in the order of its lines. Line numbers are those of the original text."""
     applied = {id(record) for record in result.applied}
     for record in sorted((*result.applied, *result.skipped), key=lambda record: record.order):
-        yield (
-            concise.headline(str(name), record, "green")
-            if id(record) in applied
-            else concise.left_alone(str(name), record)
-        )
+        if id(record) in applied:
+            yield concise.headline(str(name), record, "green")
+        else:
+            yield concise.left_alone(str(name), record)
 
 
 def summary(results: Sequence[Result], *, preview: bool, failed: int, declined: int = 0) -> Iterator[str]:

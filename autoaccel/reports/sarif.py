@@ -35,9 +35,7 @@ def render(reports: Sequence[Report], context: Context) -> str:
         "semanticVersion": __version__,
         "version": __version__,
     }
-    notifications: list[dict[str, Any]] = [
-        {"level": "error", "message": {"text": problem}} for problem in context.problems
-    ]
+    notifications: list[Any] = [{"level": "error", "message": {"text": problem}} for problem in context.problems]
     notifications += [each for report in reports for each in _notifications(report, context)]
     run = {
         "columnKind": "unicodeCodePoints",
@@ -75,9 +73,8 @@ def _location(finding: Record, artifact: dict[str, str], where: Range) -> dict[s
 
 
 def _fix(finding: Record, artifact: dict[str, str]) -> dict[str, Any]:
-    replacements = [
-        {"deletedRegion": _region(each.where), "insertedContent": {"text": each.content}} for each in finding.changes
-    ]
+    replaced = ((_region(each.where), {"text": each.content}) for each in finding.changes)
+    replacements = [{"deletedRegion": region, "insertedContent": content} for region, content in replaced]
     return {
         "artifactChanges": [{"artifactLocation": artifact, "replacements": replacements}],
         "description": {"text": "; ".join(finding.fix) or finding.message},

@@ -44,13 +44,8 @@ def verdict(script: str, rules: Sequence[RuleWorth], speedup: Interval | None) -
 
 def _row(rule: RuleWorth) -> tuple[str, ...]:
     figures = [text for found in (rule.gain, rule.alone) for text in _figures(found)]
-    said = "kept" if rule.kept else "left out"
-    return (
-        f"{rule.code} {rule.name}",
-        str(rule.changes),
-        *figures,
-        said + (f": {shown(rule.reason)}" if rule.reason else ""),
-    )
+    said = ("kept" if rule.kept else "left out") + (f": {shown(rule.reason)}" if rule.reason else "")
+    return f"{rule.code} {rule.name}", str(rule.changes), *figures, said
 
 
 def _figures(found: Interval | None) -> tuple[str, str]:

@@ -51,18 +51,14 @@ def verdict(report: Verification) -> str:
         what = "nothing would be rewritten" if report.against is None else f"the same code{than}"
         return click.style(f"{script}: {what}, so there is nothing to verify.", bold=True)
     if failed:
-        what = (
-            f"{script} does not train the same{than}: {counted(len(failed), 'change')} of {len(report.outcomes)} make"
-        )
-        what = f"{what}{'s' if len(failed) == 1 else ''} a difference."
-        return click.style(what, fg="red", bold=True)
+        what = f"{counted(len(failed), 'change')} of {len(report.outcomes)} make{'s' if len(failed) == 1 else ''}"
+        return click.style(f"{script} does not train the same{than}: {what} a difference.", fg="red", bold=True)
     rest = f"; {counted(open_ones, 'change')} not reached: not verified" if open_ones else ""
     if report.says_nothing:
         return click.style(f"{script}: no change was reached, so nothing was verified.", fg="yellow", bold=True)
     number = counted(len(passed), "change") + (f" of {len(report.outcomes)}" if open_ones else "")
-    return click.style(
-        f"{script} trains the same{than}{',' if than else ''} with {number}{rest}.", fg="green", bold=True
-    )
+    than += "," if than else ""
+    return click.style(f"{script} trains the same{than} with {number}{rest}.", fg="green", bold=True)
 
 
 def to_json(report: Verification) -> str:
@@ -139,9 +135,8 @@ def _basis(report: Verification) -> Iterator[str]:
             f"over {counted(numerics.seeds, 'seed')}, which spread by {_rough(numerics.spread)}."
         )
     whole = report.steps_per_pass or 0
-    steps = (
-        f"{report.steps} of the {whole} steps of one pass" if whole > report.steps else counted(report.steps, "step")
-    )
+    of_pass = f"{report.steps} of the {whole} steps of one pass"
+    steps = of_pass if whole > report.steps else counted(report.steps, "step")
     steps += ", to the end of the script" if report.complete else ""
     runs = counted(len(report.trials), "run")
     yield f"{steps}; {report.device}, torch {report.torch}, Python {report.python}; {runs} in {report.seconds:.0f} s."

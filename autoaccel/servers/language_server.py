@@ -109,14 +109,9 @@ class Server(LanguageServer):
     # -- what the editor shows
 
     def _diagnostic(self, record: Record, found: OpenText) -> types.Diagnostic:
-        return types.Diagnostic(
-            self._range(record.where, found),
-            _said(record),
-            types.DiagnosticSeverity.Warning,
-            record.code,
-            types.CodeDescription(record.url) if record.url else None,
-            "autoaccel",
-        )
+        where, severity = self._range(record.where, found), types.DiagnosticSeverity.Warning
+        about = types.CodeDescription(record.url) if record.url else None
+        return types.Diagnostic(where, _said(record), severity, record.code, about, "autoaccel")
 
     def _problem(self, failure: Failure, said: str, found: OpenText) -> types.Diagnostic:
         where = self._range(Range(failure.line, failure.column, failure.line, failure.column), found)

@@ -54,16 +54,10 @@ def subsets(changes: Changes) -> list[Subset]:
 
 def contributions(changes: Changes, measured: Mapping[frozenset[Change], Interval]) -> tuple[Contribution, ...]:
     """In the order of their worth alone; None for what was not measured."""
-    found = [
-        Contribution(
-            each.code,
-            each.name,
-            each.changes,
-            measured.get(frozenset(each.alone)) if each.alone else None,
-            measured.get(frozenset(each.without)) if each.without else None,
-        )
-        for each in rules(changes)
-    ]
+    found = []
+    for each in rules(changes):
+        alone, without = (measured.get(frozenset(some)) if some else None for some in (each.alone, each.without))
+        found.append(Contribution(each.code, each.name, each.changes, alone, without))
     return tuple(sorted(found, key=lambda each: each.alone.median if each.alone else 0.0, reverse=True))
 
 

@@ -56,11 +56,8 @@ def diagnose(shares: Mapping[str, float], rules: Iterable[Rule], found: Collecti
     ]
     addressing = sorted(dict.fromkeys(addressing), key=lambda rule: rule.code not in found)
     sentence = f"{_shares_clause(binding, ranked, shares)}; {_rules_clause(binding, addressing, found)}."
-    return Diagnosis(
-        sentence[0].upper() + sentence[1:],
-        tuple(TimeShare(name, share) for name, share in shares.items()),
-        tuple(rule.code for rule in addressing),
-    )
+    parts = tuple(TimeShare(name, share) for name, share in shares.items())
+    return Diagnosis(sentence[0].upper() + sentence[1:], parts, tuple(rule.code for rule in addressing))
 
 
 def _shares_clause(binding: Sequence[str], ranked: Sequence[str], shares: Mapping[str, float]) -> str:

@@ -52,9 +52,8 @@ def _compared(rounds: Rounds, series: Series) -> tuple[list[Block], list[Turn]]:
 
 def _pieces(original: Sequence[Turn], contender: Sequence[Turn]) -> list[Block]:
     """A short run in pieces of a few steps each."""
-    one, other = (
-        [seconds for turn in turns for seconds in turn.times][_FIRST_STEPS - 1 :] for turns in (original, contender)
-    )
+    both = (original, contender)
+    one, other = ([seconds for turn in turns for seconds in turn.times][_FIRST_STEPS - 1 :] for turns in both)
     count = min(len(one), len(other))
     size = max(1, count // _MOST_PIECES)
     starts = range(0, count - size + 1, size)

@@ -212,13 +212,9 @@ class _Bench:
         chance = 0.02 * original.first
         if again is not None and again.failure is None:
             chance = max(chance, abs(again.first - original.first))
-        return break_even(
-            _from_start(original),
-            _from_start(rewritten),
-            speedup=column.speedup,
-            step=(columns[0].step_seconds.median, column.step_seconds.median),
-            start=chance,
-        )
+        step = columns[0].step_seconds.median, column.step_seconds.median
+        both = _from_start(original), _from_start(rewritten)
+        return break_even(*both, speedup=column.speedup, step=step, start=chance)
 
     def _ablated(self, original: Column, measured: dict[frozenset[Change], Interval]) -> list[Column]:
         columns: list[Column] = []

@@ -40,13 +40,8 @@ _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 # Where programs leave what they can make again. Variables name folders, the rest is below the home folder.
 _FREE_VARIABLES = (
-    "XDG_CACHE_HOME",
-    "TORCH_HOME",
-    "HF_HOME",
-    "TORCHINDUCTOR_CACHE_DIR",
-    "TRITON_CACHE_DIR",
-    "MPLCONFIGDIR",
-)
+    "XDG_CACHE_HOME", "TORCH_HOME", "HF_HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "MPLCONFIGDIR",
+)  # fmt: skip
 _FREE_AT_HOME = (".cache", ".triton", ".nv", ".config/matplotlib", "Library/Caches")
 _FREE = ("/tmp", "/var/tmp", "/dev", "/proc", "/sys", "/run")
 

@@ -10,7 +10,6 @@ import contextlib
 import functools
 import itertools
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -200,11 +199,8 @@ def _begin(own: Callable[[int], object] | None, noted: Path, number: int, worker
             batch = plain(fetcher, indices)
             now = kept.streams()
             # only those that samples draw from: another one may be alike in all workers
-            _note(
-                noted,
-                number,
-                {stream: begun.pop(stream) for stream in now if begun.get(stream, now[stream]) != now[stream]},
-            )
+            used = [stream for stream, state in now.items() if begun.get(stream, state) != state]
+            _note(noted, number, {stream: begun.pop(stream) for stream in used})
             return batch
 
 
@@ -216,7 +212,6 @@ def _note(noted: Path, number: int, streams: Mapping[str, str]) -> None:
 
 
 def _look_back(noted: Path, mark: Callable[[str], None]) -> None:
-    if noted.exists() and any(
-        times > 1 for times in Counter(noted.read_text(encoding="utf-8").split("\n")[:-1]).values()
-    ):
+    lines = noted.read_text(encoding="utf-8").split("\n")[:-1] if noted.exists() else []
+    if len(set(lines)) < len(lines):
         mark(WORKERS_ALIKE)

@@ -65,14 +65,8 @@ def reference(runs: Sequence[RunRecord]) -> Reference:
         unsteady |= {"state"} if _digests(first) != _digests(other) else set()
         unsteady |= {"random"} if first.random != other.random else set()
     same = all(printed.shapes(first.printed) == printed.shapes(other.printed) for other in others)
-    return Reference(
-        first,
-        frozenset(varying),
-        frozenset(unsteady),
-        printed.masks([run.printed for run in runs]) if same else Masks(),
-        same,
-        written_files.steady(runs),
-    )
+    masks = printed.masks([run.printed for run in runs]) if same else Masks()
+    return Reference(first, frozenset(varying), frozenset(unsteady), masks, same, written_files.steady(runs))
 
 
 def less_steady(known: Reference, again: RunRecord) -> Reference:
@@ -120,11 +114,8 @@ def structure(
         return [Difference("failure", failed(other))]
     if None not in statuses and statuses[0] != statuses[1]:
         return [Difference("failure", f"it ends with exit status {statuses[1]} instead of {statuses[0]}")]
-    found = [
-        Difference("mark", phrase if times == 1 else f"{phrase}, {times} times")
-        for phrase, times in other.marks.items()
-        if times > record.marks.get(phrase, 0)
-    ]
+    more = ((phrase, times) for phrase, times in other.marks.items() if times > record.marks.get(phrase, 0))
+    found = [Difference("mark", phrase if times == 1 else f"{phrase}, {times} times") for phrase, times in more]
     before, after = facts(record), facts(_as_far(record, other))
     modes = []
     for fact in dict.fromkeys((*before, *after)):
@@ -219,9 +210,8 @@ def data(before: RunRecord, after: RunRecord) -> Iterator[Difference]:
         numbers[one.loader] += 1
         where = f"pass {numbers[one.loader]} over loader {one.loader + 1}"
         if one.loader != other.loader:
-            yield Difference(
-                "data", f"the pass after {sum(numbers.values()) - 1} others is over loader {other.loader + 1}"
-            )
+            others = sum(numbers.values()) - 1
+            yield Difference("data", f"the pass after {others} others is over loader {other.loader + 1}")
             return
         pairs = zip(one.batches, other.batches, strict=False)
         index = next((index for index, (left, right) in enumerate(pairs) if left != right), None)

@@ -77,9 +77,8 @@ class Originals:
             assert record.failure is not None
             raise CannotVerifyError(comparing.failed(record), record.failure)
         if not trains:
-            raise CannotVerifyError(
-                "it trains nothing: there was neither a backward nor an optimizer step in its own process"
-            )
+            why = "there was neither a backward nor an optimizer step in its own process"
+            raise CannotVerifyError(f"it trains nothing: {why}")
 
     def views(self, first: RunRecord, asked: dict[str, Any], changes: Changes) -> list[View]:
         """The script as it is and, where that does not reach every change, other ways to run it."""

@@ -35,6 +35,7 @@ from autoaccel.measure.verifying.trials import Runner, Trials, View
 _FLOAT16_STEPS = 2
 _WITHOUT_WORKERS = tuple(each for each in REHEARSALS if each != WORKERS)
 
+Compare = Callable[[Reference, RunRecord], list[Difference]]
 ChangesOf = Callable[[Sequence[Path]], Changes]
 Verdicts = Sequence[Difference]
 
@@ -136,9 +137,8 @@ class _Procedure:
         if all(each.topic != "fused optimizer" for each in self._rehearsed(view, state.good, REHEARSALS).decisions):
             return
         kernels = (*_WITHOUT_WORKERS, FUSED)
-        left = [
-            each for each in self._bit_equal(state) if each.tier is Tier.EQUIVALENT and each.is_reached(view.reached)
-        ]
+        equivalent = (each for each in self._bit_equal(state) if each.tier is Tier.EQUIVALENT)
+        left = [each for each in equivalent if each.is_reached(view.reached)]
         probe = partial(self._differences, view, rehearse=kernels)
         for culprit in bisect(left, probe, self.trials.changes.needs).culprits:
             if not self._only_rounds(view, culprit, kernels, state):
@@ -163,9 +163,8 @@ class _Procedure:
             proven = self.rounding.in_double(view, lambda: self._rehearsed(view, chosen, rehearse, double=True))
         if proven is False or (proven is None and not self.rounding.in_single(view, record)):
             return False
-        state.rounding_only[culprit.item] = "; ".join(
-            [*(["the same but for rounding"] if rounds else []), *portions[:1]]
-        )
+        said = ["the same but for rounding"] if rounds else []
+        state.rounding_only[culprit.item] = "; ".join([*said, *portions[:1]])
         if proven and self.against is not None:
             state.proven.add(culprit.item)
         return True
@@ -205,16 +204,15 @@ class _Procedure:
         self._fail_wrong([each for each in self._bit_equal(state) if each.tier is Tier.EXACT], probe, state)
 
     def _bit_equal(self, state: VerificationState) -> tuple[Change, ...]:
-        return self.trials.changes.closed(
-            [each for each in state.good if each not in state.random and each not in state.rounding_only]
-        )
+        aside = {*state.random, *state.rounding_only}
+        return self.trials.changes.closed([each for each in state.good if each not in aside])
 
     def _differences(
         self,
         view: View,
         chosen: Sequence[Change],
         rehearse: tuple[str, ...],
-        compare: Callable[[Reference, RunRecord], list[Difference]] = comparing.differences,
+        compare: Compare = comparing.differences,
     ) -> Verdicts:
         return self.trials.concluded(compare(view.reference, self._rehearsed(view, chosen, rehearse)))
 
@@ -263,9 +261,7 @@ class _Procedure:
         if provoked is None:
             return
 
-        def differing(
-            chosen: Sequence[Change], compare: Callable[[Reference, RunRecord], list[Difference]]
-        ) -> Verdicts:
+        def differing(chosen: Sequence[Change], compare: Compare) -> Verdicts:
             record = self._rehearsed(provoked, chosen, overflow_runs.REHEARSED)
             return self.trials.concluded(overflow_runs.differences(provoked, record, compare))
 
@@ -290,12 +286,9 @@ class _Procedure:
                 if len(original) <= number:
                     original.append(self.trials.original(f"original, run {number + 1}", **view.asked))
                 name = f"rewritten, run {number + 1}"
-                record = self.trials.rewritten(
-                    name, chosen, {}, repetition=number, rehearse=_WITHOUT_WORKERS, **view.asked
-                )
-                rewritten.append(record)
-                found = comparing.structure(view.reference, record)
-                if found:
+                asked = {**view.asked, "repetition": number, "rehearse": _WITHOUT_WORKERS}
+                rewritten.append(self.trials.rewritten(name, chosen, {}, **asked))
+                if found := comparing.structure(view.reference, rewritten[-1]):
                     return found
                 last = len(rewritten) == self.limits.seeds
                 verdict = spread.judge(original, rewritten, last=last, resolution=spread.FLOAT32_RESOLUTION)

@@ -81,7 +81,5 @@ def _other_batches(before: Sequence[Pass], after: Sequence[Pass]) -> Iterator[tu
         if one.loader == other.loader and one.batches != other.batches and one.samples and one.samples == other.samples:
             which = f"pass {numbers[one.loader]} over loader {one.loader + 1}"
             now = counted(len(other.batches), "batch", "batches")
-            yield (
-                at,
-                f"{which}: the same samples in {now} instead of {len(one.batches)}, and nothing was trained on them",
-            )
+            now = f"{now} instead of {len(one.batches)}"
+            yield at, f"{which}: the same samples in {now}, and nothing was trained on them"

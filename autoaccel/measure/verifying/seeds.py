@@ -57,10 +57,8 @@ class Spreading:
                 return [] if verdict.within else [Difference("loss", verdict.reason)]
 
     def rewritten(self, chosen: Sequence[Change], seed: int) -> RunRecord:
-        name = f"rewritten, seed {seed}{self.view.name}"
-        return self.trials.rewritten(
-            name, chosen, self.environment, seed=0 if self.perturbation else seed, **self.view.asked
-        )
+        asked = {**self.view.asked, "seed": 0 if self.perturbation else seed}
+        return self.trials.rewritten(f"rewritten, seed {seed}{self.view.name}", chosen, self.environment, **asked)
 
     def summary(self, chosen: Sequence[Change]) -> Numerics | None:
         verdict = self.verdicts.get(frozenset(chosen))
@@ -72,12 +70,11 @@ class Spreading:
         return Numerics(verdict.seeds, end.original, end.rewritten, end.spread, what)
 
     def _original(self, number: int) -> RunRecord:
+        asked = {**self.view.asked, "seed": number}
         if self.perturbation:
-            record = self.trials.original(
-                f"original, disturbed {number}", seed=number, perturbation=self.perturbation, **self.view.asked
-            )
-        else:
-            record = self.trials.original(f"original, seed {number}{self.view.name}", seed=number, **self.view.asked)
+            asked["perturbation"] = self.perturbation
+        name = f"disturbed {number}" if self.perturbation else f"seed {number}{self.view.name}"
+        record = self.trials.original(f"original, {name}", **asked)
         if record.went_wrong:
             raise CannotVerifyError(f"under seed {number} {comparing.failed(record)}", record.failure)
         self.trials.note_result("for the spread")

@@ -181,9 +181,8 @@ class _RanksProcedure:
         worst = off(view.reference.record, self._by_several(view, chosen, count))
         if {each.kind for each in found} - NUMBERS - {"setting", "file"} or worst > MOST[relative]:
             return found, tolerances
-        disturbed = self.trials.original(
-            f"original, rounded otherwise{view.name}", perturbation=ROUNDING[relative], **view.asked
-        )
+        name = f"original, rounded otherwise{view.name}"
+        disturbed = self.trials.original(name, perturbation=ROUNDING[relative], **view.asked)
         tolerances = Tolerances(relative, growth(view.reference.record, disturbed))
         return self._together(view, chosen, count, tolerances), tolerances
 

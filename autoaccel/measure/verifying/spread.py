@@ -160,10 +160,8 @@ def _usual_spread(names: Sequence[str], before: Sequence[dict[str, float]]) -> d
     """Of each group of figures the median of their relative spreads."""
     relative: dict[str, list[float]] = {}
     for name in names:
-        scale = _scale(name, before)
-        relative.setdefault(_group(name), []).append(
-            _deviation([each[name] for each in before]) / scale if scale else 0.0
-        )
+        scale, deviation = _scale(name, before), _deviation([each[name] for each in before])
+        relative.setdefault(_group(name), []).append(deviation / scale if scale else 0.0)
     return {group: statistics.median(each) for group, each in relative.items()}
 
 

@@ -184,11 +184,8 @@ def _agreement(columns: Sequence[Column]) -> str:
     if odd[0]:
         equal = "first loss is" if odd[0] == 1 else f"first {number(odd[0])} losses are"
         start = f"The {equal} equal to the last bit; after that they differ"
-    apart = [
-        (abs(other - one) / max(abs(one), abs(other)), step)
-        for step, one, other in pairs
-        if math.isfinite(one) and math.isfinite(other) and one != other
-    ]
+    finite = (each for each in pairs if math.isfinite(each[1]) and math.isfinite(each[2]) and each[1] != each[2])
+    apart = [(abs(other - one) / max(abs(one), abs(other)), step) for step, one, other in finite]
     if not apart:
         return f"{start}."
     typical, (largest, where) = statistics.median(part for part, _ in apart), max(apart)

@@ -125,9 +125,8 @@ class Scaler(torch.amp.GradScaler):
         if not self._enabled or self._scale is None:
             return
         self._catch_up()
-        if new_scale is None and not any(
-            state["found_inf_per_device"] for state in self._per_optimizer_states.values()
-        ):
+        states = self._per_optimizer_states.values()
+        if new_scale is None and not any(state["found_inf_per_device"] for state in states):
             self._per_optimizer_states.clear()
             return
         super().update(new_scale)

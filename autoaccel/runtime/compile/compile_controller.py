@@ -291,9 +291,7 @@ class CompileController:
 
     def _run(self, share: float) -> compile_cost.TrainingRun:
         candidates = (self._target.planned, self._earlier.steps)
-        left = next(
-            (planned - self.iterations for planned in candidates if planned and planned > self.iterations), None
-        )
+        left = next((each - self.iterations for each in candidates if each and each > self.iterations), None)
         return compile_cost.TrainingRun(self.iterations, self._step, left, share, self._budget.spent)
 
     def _prior(self) -> compile_cost.Prior:

@@ -130,9 +130,8 @@ class GlobalForward:
         self._meet(batch)
         if batch.count < self._group.size:
             if batch.count:
-                note(
-                    f"distribute {self._name}", Decision(batch.count, "rows, computed by every rank: fewer than ranks")
-                )
+                decision = Decision(batch.count, "rows, computed by every rank: fewer than ranks")
+                note(f"distribute {self._name}", decision)
             return self._forward(*args, **kwargs)
         found = self._row_independence(batch)
         if found.problem:
@@ -206,11 +205,8 @@ class GlobalForward:
         """Whether outputs of all ranks have one shape but for their rows: what is padded to the longest may not."""
         leaves = pytree.tree_leaves(share)
         dims = (*found.outputs, *[None] * len(leaves))
-        shapes = [
-            (each.dtype, *(size for at, size in enumerate(each.shape) if at != dim))
-            for each, dim in zip(leaves, dims, strict=False)
-            if isinstance(each, torch.Tensor)
-        ]
+        tensors = (pair for pair in zip(leaves, dims, strict=False) if isinstance(pair[0], torch.Tensor))
+        shapes = [(each.dtype, *(size for at, size in enumerate(each.shape) if at != dim)) for each, dim in tensors]
         mine = float(zlib.crc32(f"{len(leaves)} {shapes}".encode()))
         all_of_them = self._group.exchange([mine], f"after call {self._calls} of {self._name}")
         return all(theirs == mine for (theirs,) in all_of_them)
@@ -280,14 +276,8 @@ class _Batch:
 
     def arguments(self, rows: RankRows | None) -> Any:
         """The positional and the named arguments for some rows; for None as they are."""
-        leaves = (
-            self._leaves
-            if rows is None
-            else [
-                self._taken(each, rows) if split else each
-                for each, split in zip(self._leaves, self._by_rows, strict=True)
-            ]
-        )
+        pairs = zip(self._leaves, self._by_rows, strict=True)
+        leaves = [each if rows is None or not split else self._taken(each, rows) for each, split in pairs]
         return pytree.tree_unflatten(leaves, self._structure)
 
     def checksum(self) -> int:

@@ -77,9 +77,8 @@ def _draws_so(*_methods: Callable[..., Any]) -> bool:
                 found = _batches(_orders(random), 2, drop_last) if ours else iter(batches)
                 seen = []
                 for batch in found:
-                    seen.append(
-                        (batch.listed() if isinstance(batch, RowIndices) else batch, generator.get_state().tolist())
-                    )
+                    listed = batch.listed() if isinstance(batch, RowIndices) else batch
+                    seen.append((listed, generator.get_state().tolist()))
                 both.append((seen, generator.get_state().tolist()))
             if both[0] != both[1]:
                 return False

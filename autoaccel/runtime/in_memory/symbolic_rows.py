@@ -90,10 +90,8 @@ def _through(row: SymbolicRow) -> Route:
 def _looked_up(of: Any, route: Route | None) -> Any:
     found = column(of)
     if isinstance(found, Tensors):
-        seen = found.seen()
-        return SymbolicRow(
-            found, route, kind="tensor" if isinstance(of, torch.Tensor) else "array", dims=seen.dim() - 1
-        )
+        kind = "tensor" if isinstance(of, torch.Tensor) else "array"
+        return SymbolicRow(found, route, kind=kind, dims=found.seen().dim() - 1)
     if found is not None:
         return SymbolicRow(found, route)
     raise Unsupported(f"its __getitem__ looks something up in a {type(of).__name__}")

@@ -173,9 +173,7 @@ def _groups(root: Path, membership: Path, controller: str) -> Iterator[tuple[Pat
 def _quota(directory: Path, version2: bool) -> Iterator[float]:
     with contextlib.suppress(OSError, ValueError):
         if version2:
-            quota, period = map(
-                float, (directory / "cpu.max").read_text().split()
-            )  # "max 100000" where there is no limit
+            quota, period = map(float, (directory / "cpu.max").read_text().split())  # "max" where there is no limit
         else:
             quota = float((directory / "cpu.cfs_quota_us").read_text())
             period = float((directory / "cpu.cfs_period_us").read_text())

@@ -94,12 +94,9 @@ def depth(device: torch.device) -> Decision:
         return Decision(0, "AUTOACCEL_DISABLE")
     if not overlaps(device):
         return Decision(0, f"copies to {device.type} cannot overlap with the computation")
-    wanted = whole_number("PREFETCH_DEPTH")
-    return (
-        Decision(1, "batches come pinned from workers")
-        if wanted is None
-        else Decision(wanted, "AUTOACCEL_PREFETCH_DEPTH")
-    )
+    if (wanted := whole_number("PREFETCH_DEPTH")) is not None:
+        return Decision(wanted, "AUTOACCEL_PREFETCH_DEPTH")
+    return Decision(1, "batches come pinned from workers")
 
 
 def overlaps(device: torch.device) -> bool:

@@ -98,9 +98,8 @@ class CapturedGraph:
 
     def _keep(self, result: Any) -> None:
         leaves, self._structure = pytree.tree_flatten(result)
-        lasting = {
-            memory_of(each) for each in (*self._state.tensors(), *self._static, *self._gradients) if each is not None
-        }
+        held = (*self._state.tensors(), *self._static, *self._gradients)
+        lasting = {memory_of(each) for each in held if each is not None}
         for leaf in leaves:
             if not isinstance(leaf, (torch.Tensor, *_PLAIN)):
                 raise UnfitError(f"a result is a {type(leaf).__name__}")

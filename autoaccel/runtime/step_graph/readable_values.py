@@ -234,13 +234,9 @@ def _parts(value: Any) -> list[Any]:
 
 def _is_followed(value: Any) -> bool:
     """Whether all that a value leads to is among its parts, or it leads to nothing that changes."""
-    if (
-        value is _NOTHING
-        or isinstance(value, _CONSTANT)
-        or (isinstance(value, _SEQUENCES) and not hasattr(value, "__dict__"))
-    ):
+    if value is _NOTHING or isinstance(value, _CONSTANT) or _is_of_this_runtime(type(value)):
         return True
-    if _is_of_this_runtime(type(value)):
+    if isinstance(value, _SEQUENCES) and not hasattr(value, "__dict__"):
         return True
     descriptors = (staticmethod, classmethod, property, functools.cached_property, functools.partial)
     functions = (types.MethodType, *_WITH_OWNER, *descriptors)
