@@ -148,7 +148,8 @@ class _Bench:
     def _side_by_side(self, candidates: Sequence[Subset]) -> Rounds:
         """Raises `BenchError` where there is nothing to compare."""
         rounds = self._turns(candidates)
-        if any(each.name == AGAIN for each in candidates) and any(map(_lacks_memory, rounds.series)):
+        kinds = [each.failure.kind for each in rounds.series if each.failure is not None]
+        if any(each.name == AGAIN for each in candidates) and "OutOfMemoryError" in kinds:
             self.notes.append(notes.NO_ROOM)
             rounds = self._turns([each for each in candidates if each.name != AGAIN])
         for series in rounds.series:
@@ -234,10 +235,6 @@ class _Bench:
             measured.update({of_name[each.name]: each.speedup for each in found})
         order = [each.name for each in subsets]
         return sorted(columns, key=lambda each: order.index(each.name))
-
-
-def _lacks_memory(series: Series) -> bool:
-    return series.failure is not None and series.failure.kind == "OutOfMemoryError"
 
 
 def _named(found: Sequence[Named], name: str) -> Named | None:

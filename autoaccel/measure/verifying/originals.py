@@ -11,7 +11,6 @@ from autoaccel.measure.changes import Changes
 from autoaccel.measure.observing.request import REHEARSALS
 from autoaccel.measure.observing.run_record import FAILED, RunRecord
 from autoaccel.measure.verifying import comparing, spread
-from autoaccel.measure.verifying.comparing import Reference
 from autoaccel.measure.verifying.facts import Difference
 from autoaccel.measure.verifying.trials import CannotVerifyError, Trials, View
 from autoaccel.measure.verifying.written_files import SteadyFiles
@@ -90,7 +89,8 @@ class Originals:
             runs.append(self.trials.original("original once more", **asked))
             self._check(runs[-1])
             reference = comparing.reference(runs)
-        self.trials.note_result(_how_it_repeats(reference))
+        varies = ", ".join(sorted(reference.unsteady))
+        self.trials.note_result("the same, bit for bit" if reference.repeats else f"not the same: {varies}")
         views = [View("", asked, reference, again.reached)]
         if reference.repeats:
             views.extend(self._further_views(views[0], asked, changes))
@@ -155,7 +155,3 @@ def steps_per_pass(record: RunRecord) -> int | None:
     if is_left_early or last.length is None or last.length <= len(last.batches):
         return None
     return record.steps * last.length // sum(len(each.batches) for each in of_loader) or None
-
-
-def _how_it_repeats(reference: Reference) -> str:
-    return "the same, bit for bit" if reference.repeats else "not the same: " + ", ".join(sorted(reference.unsteady))

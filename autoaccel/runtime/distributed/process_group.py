@@ -204,7 +204,8 @@ class Group:
         try:
             return self.lost()
         except RuntimeError:
-            return f"{'torchrun' if _has_agent() else 'rank 0'} has ended, and the store of torch's with it"
+            has_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"  # else the store is the first rank's
+            return f"{'torchrun' if has_agent else 'rank 0'} has ended, and the store of torch's with it"
 
     def end_what_waits_in_vain(self) -> None:
         """In a thread of its own: end this process where it still waits for others seconds after one has gone.
@@ -327,11 +328,6 @@ def _joined(kind: str) -> Group:
         dist.init_process_group(_backends(kind), store=store, rank=rank, world_size=size, timeout=limit)
         words = dist.new_group(backend="gloo", timeout=limit)
     return Group(rank, size, own, words, dict(connections.open_sockets().items() - before))
-
-
-def _has_agent() -> bool:
-    """Whether the store is that of `torchrun` itself, and not of the first rank."""
-    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
 def _backends(kind: str) -> str:

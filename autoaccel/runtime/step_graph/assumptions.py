@@ -123,12 +123,8 @@ class _Identities:
             return False
 
     def _now(self) -> list[int]:
-        named = map(_got, self._getters, self._sources)
+        named = (get(source) for get, source in zip(self._getters, self._sources, strict=True))
         return list(map(id, itertools.chain(*self._whole, *named)))
-
-
-def _got(getter: Callable[[Any], tuple[Any, ...]], mapping: Mapping[Any, Any]) -> tuple[Any, ...]:
-    return getter(mapping)
 
 
 def _places(tensors: Sequence[torch.Tensor]) -> tuple[list[int], list[bool]]:
