@@ -21,7 +21,7 @@ From the outside in:
     keyword_arguments    keys and values behind `**kwargs`
     imported_names       dotted names that a file imports
     statement_comments   the comments above and behind a statement
-    parsed_options       what the command line and written settings say
+    parsed_options       what options of the command line are
     unit_tests           places that belong to tests and benchmarks
     callables            what an expression that is called stands for
     call_sites           where functions are called from, and what they are passed there

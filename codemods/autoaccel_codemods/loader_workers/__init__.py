@@ -44,7 +44,7 @@ import ast
 from collections.abc import Iterator
 
 from autoaccel.analysis import Script
-from autoaccel.analysis.parsed_options import default_of, written_as
+from autoaccel.analysis.parsed_options import default_of
 from autoaccel.dataflow.abstract_values import Value
 from autoaccel.edits import AddArguments, Code, Finding, Skipped, Tier
 from autoaccel.pytorch import datasets, device_expressions
@@ -123,8 +123,8 @@ def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
     everywhere = (*uses, *handed_out(script, uses, made.call))
     if "pin_memory" not in given and _has_accelerator(script, everywhere):
         yield _pinned(script, made, sources, everywhere)
-    if workers is not None and not without and (where := _asking_for_none(script, workers)) is not None:
-        yield RULE.skip(made.call, f"`{script.source(workers)}` is 0 unless {where} asks for workers")
+    if workers is not None and not without and _is_zero(default_of(script, workers)):
+        yield RULE.skip(made.call, f"`{script.source(workers)}` is 0 unless the command line asks for workers")
     chosen = isinstance(workers, ast.Constant) and isinstance(workers.value, int) and workers.value > 0
     kept = kept_workers(script, made) if first or chosen else None
     if isinstance(kept, str):
@@ -137,17 +137,8 @@ def _findings(script: Script, made: LoaderCall) -> Iterator[Finding | Skipped]:
         )
 
 
-def _asking_for_none(script: Script, workers: ast.expr) -> str | None:
-    """Where an option or a setting gets its value, if that is no workers."""
-    default = default_of(script, workers)
-    if default is not None:
-        return "the command line" if default.value == 0 else None
-    match written_as(script, workers):
-        case file, ast.Constant(value=0) as literal:
-            inside = f" of {file.path.name}" if file is not script and file.path is not None else ""
-            return f"line {literal.lineno}{inside}"
-        case _:
-            return None
+def _is_zero(default: ast.Constant | None) -> bool:
+    return default is not None and default.value == 0
 
 
 def _pinned(
