@@ -56,7 +56,6 @@ Data:
     file_calls           what calls do to files
     path_texts           the texts that a path may be
     datasets             what a dataset does when a worker indexes it
-    sample_origins       what is computed of samples alone where they are collated
     sample_code          the code that makes samples, and whether it uses a device or keeps gradients
     batch_objects        whether a part of a batch may be an object that moves itself
     batches              where moves of batch data go, what a file changes in place

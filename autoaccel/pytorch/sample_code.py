@@ -16,7 +16,6 @@ from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import fixpoint, once, once_all
 from autoaccel.library_models.tensor_operations import STORING
-from autoaccel.pytorch.sample_origins import DerivedFromSamples
 
 _BY_TEXT = frozenset("getattr vars eval exec globals locals methodcaller attrgetter dir __dict__".split())
 _PLAIN_BASES = frozenset(
@@ -228,9 +227,8 @@ def _behind_attribute(file: Script, node: ast.Attribute) -> Iterator[tuple[Scrip
 def uses_device(script: Script, expression: ast.expr) -> bool:
     """Whether samples (or what collates them) may live on, or pass through, an accelerator."""
     found = reachable(script, expression, True)
-    samples = DerivedFromSamples(script, expression, found)
     settings = () if any(_may_read_device(node) for _, node in found) else _SETTINGS
-    return any(_is_device_use(file, node, samples) for file, node in found if not _is_among(file, node, settings))
+    return any(_is_device_use(file, node) for file, node in found if not _is_among(file, node, settings))
 
 
 def _may_read_device(node: ast.AST) -> bool:
@@ -246,14 +244,13 @@ def _may_read_device(node: ast.AST) -> bool:
             return isinstance(node, ast.keyword | ast.Starred)
 
 
-def _is_device_use(script: Script, node: ast.AST, samples: DerivedFromSamples) -> bool:
+def _is_device_use(script: Script, node: ast.AST) -> bool:
     match node:
         case ast.Call(func=ast.Attribute(attr="cuda")):
             return script.qualname(node.func) is None
         case ast.Call(func=ast.Attribute(attr="to"), args=[device, *_]) | ast.keyword(arg="device", value=device):
-            if _is_of_tensor_given(script, device):
-                return False  # whoever gives it is asked as well
-            return _may_be_device(script, device) and not samples.have_device(script, device)
+            # Whoever gives the tensor is asked as well.
+            return _may_be_device(script, device) and not _is_of_tensor_given(script, device)
         case ast.Call(func=function):
             name = script.qualname(function) or ""
             return name.startswith("torch.cuda.") and name.endswith("Tensor")
