@@ -26,8 +26,7 @@ from autoaccel.pytorch.path_texts import ANYTHING, PathText, Texts, inside, path
 from autoaccel.pytorch.unseen_modules import calls_of_unseen_modules
 
 _ENVIRONMENT = frozenset({"os.environ", "os.environb"})
-_ASKED = frozenset({"os.getenv", "os.getenvb"})
-_EXPANDING = "os.path.expandvars"
+_READING_ENVIRONMENT = _ENVIRONMENT | {"os.getenv", "os.getenvb", "os.path.expandvars"}
 _HANDING_DOWN = re.compile(r"(os\.(system|popen|exec|spawn|posix_spawn)|subprocess\.)\w*")  # all of them, to a program
 _ENVIRONMENT_WORDS = re.compile("environ|getenv|expandvars|system|popen|exec|spawn|subprocess")
 _MAPPING_CHANGES = CONTAINER_CHANGES | {"__setitem__", "__delitem__", "__ior__"}
@@ -149,19 +148,13 @@ class SharedResources:
 
     @cached_property
     def environment_changes(self) -> tuple[ScriptNode, ...]:
-        """Where environment variables are set that samples read."""
+        """Where environment variables are set, if samples read any."""
         if not any(_ENVIRONMENT_WORDS.search(file.text) for file in self.scripts):
             return ()
         code = self.code | self.possible_code
-        read = {key for function, file in code.items() for key in _variables(file, function)}
-        if not read:
+        if not any(_reads_environment(file, function) for function, file in code.items()):
             return ()
-        return tuple(
-            (file, node)
-            for file in self.scripts
-            for node, key in _set_variables(file)
-            if key is None or None in read or key in read
-        )
+        return tuple((file, node) for file in self.scripts for node in _environment_changes(file))
 
     # -- what is printed
 
@@ -247,56 +240,37 @@ def _is_append(call: ast.Call) -> bool:
     return isinstance(mode, ast.Constant) and isinstance(mode.value, str) and mode.value[:2] in ("a", "a+", "ab", "at")
 
 
-def _variables(file: Script, function: ast.AST) -> Iterator[str | None]:
-    """The environment variables that a function reads; None for those whose names are not known."""
+def _reads_environment(file: Script, function: ast.AST) -> bool:
+    """Whether a function reads environment variables, whichever."""
     for kind in (ast.Name, ast.Attribute, ast.Subscript, ast.Call):
         for node in file.within(function, kind):
             name = file.qualname(node) if isinstance(node, ast.Name | ast.Attribute) else None
-            if name in _ASKED:
-                call = file.call_of(node)
-                yield _text(call.args[0]) if call is not None and call.args else None
-            elif name == _EXPANDING or (name is not None and _HANDING_DOWN.fullmatch(name)):
-                yield None
-            elif name in _ENVIRONMENT or (name is None and _is_environment(file, node)):
-                match file.parent(node):
-                    case ast.Subscript(slice=key):
-                        yield _text(key)
-                    case ast.Attribute() as method if (call := file.call_of(method)) is not None and call.args:
-                        yield _text(call.args[0])
-                    case ast.Compare(left=key, comparators=[_]):
-                        yield _text(key)
-                    case _:
-                        yield None
+            if name is None and _is_environment(file, node):
+                return True
+            if name is not None and (name in _READING_ENVIRONMENT or _HANDING_DOWN.fullmatch(name)):
+                return True
+    return False
 
 
-def _set_variables(file: Script) -> Iterator[tuple[ast.AST, str | None]]:
-    for item in file.find(ast.Subscript):
-        if not isinstance(item.ctx, ast.Load) and _is_environment(file, item.value):
-            yield item, _text(item.slice)
-    for statement in file.find(ast.AugAssign):
-        if _is_environment(file, statement.target):
-            yield statement, None
+def _environment_changes(file: Script) -> Iterator[ast.AST]:
+    """Where a file may set environment variables."""
+    stored = (each for each in file.find(ast.Subscript) if not isinstance(each.ctx, ast.Load))
+    yield from (item for item in stored if _is_environment(file, item.value))
+    yield from (each for each in file.find(ast.AugAssign) if _is_environment(file, each.target))
     for call in file.syntax_index.calls_named(*sorted(_MAPPING_CHANGES)):
         if isinstance(call.func, ast.Attribute) and _is_environment(file, call.func.value):
-            if call.func.attr != "update":
-                yield call, _text(call.args[0]) if call.args else None
-            for each in given_values(call) if call.func.attr == "update" else ():
-                names = [each.keys] if isinstance(each, ast.Dict) else []
-                yield from ((call, _text(key)) for keys in names for key in keys)
-                if not names:
-                    keyword = file.parent(each)
-                    yield call, keyword.arg if isinstance(keyword, ast.keyword) else None
-    yield from ((target, None) for target in file.syntax_index.stored("environ"))
+            yield call
+    yield from file.syntax_index.stored("environ")
     for call in file.find(ast.Call):
         unseen = _is_out_of_sight(file, call) or (file.qualname(call.func) or "").startswith("unittest.")
         given = given_values(call) if unseen else changed_by_library(file, call)
         if any(_is_environment(file, each) for each in given):
-            yield call, None
-    yield from ((call, None) for call, _ in calls_of_unseen_modules(file))
-    yield from ((call, _text(call.args[0]) if call.args else None) for call in file.calls("os.putenv", "os.unsetenv"))
+            yield call
+    yield from (call for call, _ in calls_of_unseen_modules(file))
+    yield from file.calls("os.putenv", "os.unsetenv")
     for owner, place in held_methods(file):
         if _is_environment(file, owner):  # handed on, it may be called by whatever is called
-            yield from ((each, None) for each in ([place] if place is not None else file.find(ast.Call)))
+            yield from [place] if place is not None else file.find(ast.Call)
 
 
 def _is_out_of_sight(file: Script, call: ast.Call) -> bool:
@@ -320,11 +294,6 @@ def _is_environment(file: Script, expression: ast.expr) -> bool:
                 bound = (made.value for made in file.definitions(each) if made.value is not None and not made.path)
                 places.extend(value for value in bound if value not in places)
     return False
-
-
-def _text(expression: ast.expr | None) -> str | None:
-    value = expression.value if isinstance(expression, ast.Constant) else None
-    return value.decode(errors="replace") if isinstance(value, bytes) else value if isinstance(value, str) else None
 
 
 def _is_printing(file: Script, call: ast.Call) -> bool:
