@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.syntax_index import last_name
@@ -38,11 +37,11 @@ def _asks(text: str) -> bool:
         return True
     around = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     named = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and node.value == "meta"]
-    return any(_may_be_device(tree, around, node, frozenset()) for node in named)
+    return any(_may_be_device(around, node) for node in named)
 
 
-def _may_be_device(tree: ast.AST, around: dict[ast.AST, ast.AST], node: ast.AST, seen: frozenset[str]) -> bool:
-    """Whether a device may be made of a text, or of what a name stands for, where it stands."""
+def _may_be_device(around: dict[ast.AST, ast.AST], node: ast.AST) -> bool:
+    """Whether a device may be made of a text where it stands, or of the name that it gets."""
     match around.get(node):
         case ast.Expr() | ast.JoinedStr() | ast.FormattedValue() | ast.BinOp() | ast.Attribute() | ast.Assert():
             return False
@@ -51,39 +50,16 @@ def _may_be_device(tree: ast.AST, around: dict[ast.AST, ast.AST], node: ast.AST,
         case ast.Dict(keys=keys, values=values):
             names = [name for name, value in zip(keys, values, strict=True) if value is node]  # none of a key itself
             return not all(isinstance(each, ast.Constant) and not _names_device(each) for each in names)
-        case ast.Compare(left=left, comparators=others) | ast.Match(subject=left, cases=others):
-            return any(isinstance(each, ast.expr) and _is_called_device(each) for each in (left, *others))
-        case ast.MatchValue():
-            return any(_is_called_device(each.subject) for each in ast.walk(tree) if isinstance(each, ast.Match))
+        case ast.Compare(left=left, comparators=others):
+            return any(map(_is_called_device, (left, *others)))
         case ast.List() | ast.Tuple() | ast.Set() | ast.IfExp() | ast.Starred() as outer:
-            return _may_be_device(tree, around, outer, seen)
+            return _may_be_device(around, outer)
         case ast.Call() as call:
             return not _is_of_texts(call)
-        case ast.keyword(arg=name) as given:
-            if _is_of_texts(around[given]):
-                return False
-            return name is None or _DEVICE.search(name) is not None or not _is_of_torch(around[given])
-        case ast.Assign(targets=[ast.Name(id=name)]) as statement if not isinstance(around[statement], ast.ClassDef):
-            of_module = isinstance(around[statement], ast.Module)  # which other files may read
-            if of_module and (_DEVICE.search(name) or not any(True for _ in _uses(tree, name))):
-                return True
-            return _is_used(tree, around, name, seen)
-        case ast.For(target=ast.Name(id=name)):
-            return _is_used(tree, around, name, seen)
-        case ast.comprehension(target=ast.Name(id=name)):
-            return _is_used(tree, around, name, seen)
+        case ast.keyword() as given:
+            return not _is_of_texts(around[given])
         case _:
             return True
-
-
-def _uses(tree: ast.AST, name: str) -> Iterator[ast.Name]:
-    for each in ast.walk(tree):
-        if isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Load):
-            yield each
-
-
-def _is_used(tree: ast.AST, around: dict[ast.AST, ast.AST], name: str, seen: frozenset[str]) -> bool:
-    return name not in seen and any(_may_be_device(tree, around, each, seen | {name}) for each in _uses(tree, name))
 
 
 def _names_device(text: ast.Constant) -> bool:
@@ -105,11 +81,3 @@ def _is_called_device(expression: ast.expr) -> bool:
         for each in ast.walk(expression)
         if isinstance(each, ast.Name | ast.Attribute)
     )
-
-
-def _is_of_torch(call: ast.AST) -> bool:
-    """`torch.zeros(2, layout="meta")`, written so."""
-    function = call.func if isinstance(call, ast.Call) else None
-    while isinstance(function, ast.Attribute):
-        function = function.value
-    return isinstance(function, ast.Name) and function.id == "torch"
