@@ -240,7 +240,7 @@ class _HostTensor:
             seen.add(function)
             if isinstance(function, ast.Lambda) and isinstance(where.parent(function), ast.Call):
                 frames.append((where, function))  # it runs where it is handed over: `map(lambda t: …, batch)`
-                missing = missing or (None if _runs_at_once(where, function) else "a lambda is kept")
+                missing = missing or "a lambda is kept"
                 continue
             callers = where.callers(function)
             missing = missing or callers.missing
@@ -386,20 +386,6 @@ class _HostTensor:
                 return where.tree  # a method of a tensor, or of a library's object
         self._handed.append((where, call))
         return None
-
-
-def _runs_at_once(file: Script, function: ast.Lambda) -> bool:
-    """Whether a lambda runs where it is handed over, and never after that: `a, b = map(lambda t: …, batch)`."""
-    call = file.parent(function)
-    if not isinstance(call, ast.Call) or _name(call) not in ("map", "apply", "tree_map"):
-        return False
-    match file.parent(call):
-        case ast.Assign(targets=[ast.Tuple() | ast.List()]) | ast.For() | ast.Starred():
-            return True
-        case ast.Call(func=ast.Name(id=name)):
-            return _name(call) != "map" or name in ("list", "tuple", "dict", "set", "sorted", "sum", "max", "min")
-        case _:
-            return _name(call) != "map"
 
 
 def _gives_what_is_known(file: Script, call: ast.Call) -> bool:

@@ -11,7 +11,6 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import ScriptNode
-from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.changing_calls import (
     CHANGING_METHODS,
@@ -89,26 +88,6 @@ def own_changes(inputs: LoaderInputs) -> Iterator[ScriptNode]:
 
 def _only_draws(file: Script, node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and bool(drawn_from(file, node)) and not changed_by_library(file, node)
-
-
-def is_read_again(inputs: LoaderInputs, file: Script, change: ast.AST) -> bool:
-    """Whether what is changed is read by more of the code that makes batches than by the change itself."""
-    match change:
-        case ast.Call() if is_library(file, change):
-            return True
-        case ast.Global(names=names) | ast.Nonlocal(names=names):
-            place = None
-        case ast.AugAssign(target=place) | ast.Call(func=ast.Attribute(value=place)) | ast.Subscript(value=place):
-            names = [last_name(place)]
-        case ast.Attribute(attr=attr):
-            place, names = change, [attr]
-        case _:
-            return True
-    return "" in names or any(
-        each is not place and isinstance(getattr(each, "ctx", None), ast.Load) and last_name(each) in names
-        for function, where in inputs.code.items()
-        for each in where.within(function, ast.AST)
-    )
 
 
 def _is_change(inputs: LoaderInputs, file: Script, node: ast.AST) -> bool:

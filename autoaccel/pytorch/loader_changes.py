@@ -17,7 +17,7 @@ from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.changing_calls import held_methods, is_library, possible_changes
 from autoaccel.pytorch.execution_order import extents_of, in_body, runs_after, runs_within, stored_generators
-from autoaccel.pytorch.input_changes import changes, is_read_again, own_changes, readings
+from autoaccel.pytorch.input_changes import changes, own_changes, readings
 from autoaccel.pytorch.input_search import find_inputs
 from autoaccel.pytorch.kept_iterators import KeptIterator
 from autoaccel.pytorch.loader_calls import LoaderCall, iterations, loader_calls, loader_made, repeats
@@ -74,9 +74,8 @@ class LoaderState:
 
     @cached_property
     def carrier(self) -> str | None:
-        """One that leaves behind what is read when another sample is made."""
-        kept = [each for each in own_changes(self.inputs) if is_read_again(self.inputs, *each)]
-        return min((_function_name(file, node) for file, node in kept), default=None)
+        """A function that changes what is there already when a sample is made."""
+        return min((_function_name(file, node) for file, node in own_changes(self.inputs)), default=None)
 
     @cached_property
     def readings(self) -> tuple[ScriptNode, ...]:
