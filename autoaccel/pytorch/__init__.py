@@ -47,7 +47,6 @@ Data:
     input_search         finds that
     changing_calls       calls and assignments that may change an object
     container_insertions  what is put into objects that are there already
-    samplers             samplers that only count and draw
     order_generators     whether the order of samples is drawn from a generator of its own
     input_changes        where a program changes that
     loader_changes       when it does: whether batches may be made elsewhere, or sooner

@@ -15,7 +15,6 @@ from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.library_models.python_names import CONTAINER_CHANGES
 from autoaccel.pytorch.kept_state import may_carry_graph, stored_values
-from autoaccel.pytorch.samplers import only_draws_indices
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _ITERATING = (
@@ -33,8 +32,6 @@ def goes_on_with_graph(script: Script, home: ast.AST | None) -> bool:
     """Whether a generator of a file keeps from one value to the next what may carry a graph, and may be asked for
     values here and there: it has begun before some code of the function `home` runs, or goes on after it."""
     for function in _generators(script):
-        if only_draws_indices(script, function):
-            continue
         sites = script.callers(function)
         kept = [(other, call) for other, call in sites if _is_kept(other, call, home)]
         given = any(may_carry_graph(other, each, set()) for other, call in kept for each in given_values(call))
