@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from autoaccel.analysis.call_values import returned
 from autoaccel.analysis.script import Script
+from autoaccel.analysis.type_tests import asked_for_tensor
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.query import once, once_all
 from autoaccel.dataflow.syntax_index import breadth_first
@@ -169,15 +170,8 @@ def _is_tensor_there(script: Script, call: ast.Call) -> bool:
 
 
 def _asks_for_tensor(script: Script, test: ast.expr, move: ast.Call) -> bool:
-    match test, move.func:
-        case ast.Call(func=function, args=[asked, *types]), ast.Attribute(value=receiver):
-            named = [script.qualname(each) for each in types]
-            known = script.qualname(function) == "torch.is_tensor" or (
-                isinstance(function, ast.Name) and function.id == "isinstance" and named == ["torch.Tensor"]
-            )
-            return known and ast.dump(asked) == ast.dump(receiver)
-        case _:
-            return False
+    asked = asked_for_tensor(script, test)
+    return asked is not None and isinstance(move.func, ast.Attribute) and ast.dump(asked) == ast.dump(move.func.value)
 
 
 def _gives_plain_samples(script: Script, made: LoaderCall) -> bool:

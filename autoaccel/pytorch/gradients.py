@@ -78,14 +78,10 @@ def is_optimizer_step(script: Script, call: ast.Call) -> bool:
 
 
 def _called_optimizer(expression: ast.expr) -> bool:
-    match expression:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            lowered = name.lower().strip("_")
-            return ("optim" in lowered and "sched" not in lowered) or lowered in ("opt", "opt_g", "opt_d", "opti")
-        case ast.Subscript(value=value):
-            return _called_optimizer(value)
-        case _:
-            return False
+    while isinstance(expression, ast.Subscript):
+        expression = expression.value
+    lowered = last_name(expression).lower().strip("_")
+    return ("optim" in lowered and "sched" not in lowered) or lowered in ("opt", "opt_g", "opt_d", "opti")
 
 
 def asks_for_gradients(script: Script, outer: ast.AST) -> ast.AST | None:

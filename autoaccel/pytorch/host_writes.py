@@ -21,7 +21,7 @@ from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.dataflow.completeness import Answer, Incomplete, ScriptNode
 from autoaccel.dataflow.definitions import STAR, Definition, ElementPath
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.syntax_index import Function, position
+from autoaccel.dataflow.syntax_index import Function, last_name, position
 from autoaccel.library_models.in_place_operations import only_reads
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import METHODS, STORING
@@ -338,7 +338,7 @@ class _HostTensor:
                 case ast.keyword() | ast.Call():
                     call = parent if isinstance(parent, ast.Call) else where.parent(parent)
                     assert isinstance(call, ast.Call)
-                    if self._is_held(where, call) or _name(call) in HOLDING:
+                    if self._is_held(where, call) or last_name(call.func) in HOLDING:
                         node = call
                     else:
                         return self._handed_to(where, call, node)
@@ -365,7 +365,7 @@ class _HostTensor:
                 for file, function in callees
             )
             return call if seen else None
-        name = _name(call)
+        name = last_name(call.func)
         if name in STORING or name in _CALLED:
             mapped = [each for each in call.args[:1] if name in _MAPPING and not isinstance(each, ast.Lambda)]
             if not all(_is_seen(where, each) for each in mapped):
@@ -424,11 +424,3 @@ def _arguments(call: ast.Call) -> Iterator[ast.expr]:
 def stores_in_objects(targets: Iterable[ast.expr]) -> bool:
     """Whether an assignment puts something into an object: `self.x, y = batch`."""
     return any(isinstance(part, ast.Attribute | ast.Subscript) for target in targets for part in ast.walk(target))
-
-
-def _name(call: ast.Call) -> str:
-    match call.func:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-        case _:
-            return ""

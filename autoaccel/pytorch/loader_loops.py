@@ -14,7 +14,7 @@ from autoaccel.dataflow.abstract_values import Kind, Value, any_item
 from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.definitions import STAR, Definition, ElementPath
 from autoaccel.dataflow.query import once_all
-from autoaccel.dataflow.syntax_index import position
+from autoaccel.dataflow.syntax_index import last_name, position
 from autoaccel.pytorch.gradients import backward_calls
 
 Method = Literal["to", "cuda", "type"]
@@ -399,8 +399,5 @@ def _target_device(script: Script, call: ast.Call, method: str) -> ast.expr | No
 
 
 def _dtype_like(expression: ast.expr) -> bool:
-    match expression:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return "type" in name.lower() or name in ("float", "long", "half", "double")
-        case _:
-            return False
+    name = last_name(expression)
+    return "type" in name.lower() or name in ("float", "long", "half", "double")

@@ -11,6 +11,7 @@ from autoaccel.analysis.classes import instance_kind, methods
 from autoaccel.dataflow.abstract_values import NOTHING, Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.query import once, once_all
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.python_names import ARITHMETIC_METHODS
 from autoaccel.pytorch import implicit_calls
 from autoaccel.pytorch.module_containers import held
@@ -208,16 +209,12 @@ def _wrapped(script: Script, named: set[str]) -> Iterator[ast.expr]:
     """What may be a function and is handed to a call whose result is kept, of no library but `functools`."""
     for call in script.find(ast.Call):
         given = given_values(call)
-        handed = [each for each in given if isinstance(each, ast.Name | ast.Attribute) and _last(each) in named]
+        handed = [each for each in given if isinstance(each, ast.Name | ast.Attribute) and last_name(each) in named]
         if not handed or isinstance(script.parent(call), ast.Expr):
             continue
         qualified = None if script.is_project_name(call.func) else script.qualname(call.func)
         if qualified is None or qualified.startswith("functools."):
             yield from handed
-
-
-def _last(expression: ast.Name | ast.Attribute) -> str:
-    return expression.id if isinstance(expression, ast.Name) else expression.attr
 
 
 def _bodies(cls: ClassRef, *, building: bool) -> Iterator[tuple[Script, ast.FunctionDef]]:

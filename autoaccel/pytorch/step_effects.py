@@ -13,7 +13,7 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.child_nodes import children
 from autoaccel.dataflow.query import fixpoint, once
-from autoaccel.dataflow.syntax_index import is_constant
+from autoaccel.dataflow.syntax_index import is_constant, last_name
 from autoaccel.library_models.graph_operations import DIFFERENTIATING
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.library_models.tensor_operations import METHODS, STORING
@@ -318,16 +318,8 @@ def _called_model(function: ast.expr) -> bool:
 
 def _generates_data(script: Script, call: ast.Call) -> bool:
     """Whether a thing called a generator is one of Python's: what it gives is iterated, `for batch in generator(n)`."""
-    name = _own_name(call.func).lower()
+    name = last_name(call.func).lower()
     return "gen" in name and any(_is_iterated(script, each) for each in (call, *_names_given(script, call)))
-
-
-def _own_name(function: ast.expr) -> str:
-    match function:
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name
-        case _:
-            return ""
 
 
 def _names_given(script: Script, call: ast.Call) -> Iterator[ast.Name]:
