@@ -17,7 +17,6 @@ Training:
     mentions_in_reach    whether a program uses something of a library
     data_parallel        models that DataParallel copies to every device
     replaced_functions   calls of torch's functions that the runtime has as well
-    separate_models      whether a model is no part of another one
     cuda_graphs          programs that capture CUDA graphs
     backend_settings     settings for the whole process: whether a program chooses them, and where they are made
 

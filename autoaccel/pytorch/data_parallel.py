@@ -16,10 +16,9 @@ from collections.abc import Iterable
 
 from autoaccel.analysis.classes import instance_kind
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import Kind, Value
+from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach, mentions_in_reach
-from autoaccel.pytorch.separate_models import stays_separate
 
 # Other libraries have theirs: `torch_geometric.nn.DataParallel`, `mmcv.parallel.MMDataParallel`.
 _REPLICATES = re.compile(
@@ -75,17 +74,3 @@ def _names_several(script: Script, call: ast.Call) -> bool:
 def _is_in_model(script: Script, call: ast.Call) -> bool:
     classes = (each for each in script.ancestors(call) if isinstance(each, ast.ClassDef))
     return any(instance_kind(script.class_ref(each)) is Kind.MODULE for each in classes)
-
-
-def may_be_replicated(scripts: Iterable[Script], model: Iterable[Value]) -> bool:
-    """Whether a model with these constructors, or a part of it, may be replicated in a way that the runtime does not
-    see to: not where every one that is, and the model itself, stays a model of its own."""
-    mentions = mentions_in_reach(scripts, _REPLICATES, _MENTIONED)
-    replicating = [each for each in mentions if not _depends_on_the_machine(*each)]
-    if not replicating:
-        return False
-    made = [(value.script, value.node) for value in model]
-    made += [(script, script.call_of(mention)) for script, mention in replicating]
-    return not all(
-        script is not None and isinstance(node, ast.Call) and stays_separate(script, node) for script, node in made
-    )

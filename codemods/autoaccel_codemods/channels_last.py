@@ -36,7 +36,7 @@ from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import Code, Finding, Skipped, Tier
 from autoaccel.pytorch import cuda_graphs
-from autoaccel.pytorch.data_parallel import may_be_replicated
+from autoaccel.pytorch.data_parallel import replicated_on_any_machine
 from autoaccel.pytorch.mentions_in_reach import mention_in_reach
 from autoaccel.rewriting.rule import Rule, UnderDeterminism
 from autoaccel_codemods.compile.blockers import model_classes, model_parts, of_file, with_makers
@@ -80,7 +80,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     whole = _of_file(script)
     for model in convolving:
         name = script.source(model.target)
-        reason = whole or _replicated(script, model) or model.problem or _of_model(model)
+        reason = whole or model.problem or _of_model(model)
         if reason is not None:
             yield RULE.skip(model.made, f"`{name}`: {reason}")
             continue
@@ -130,15 +130,9 @@ def _of_file(script: Script) -> str | None:
         if (mention := mention_in_reach(related, _NOTICING, _NOTICING_WORDS)) is not None:
             where, node = mention
             return f"`{where.source(node)}` may see how its tensors lie in memory"
-        return cuda_graphs.REASON if cuda_graphs.captures(script) else None
-    except Incomplete as incomplete:
-        return str(incomplete)
-
-
-def _replicated(script: Script, model: TrainedModel) -> str | None:
-    """Why a model is not to be laid out otherwise if other devices get copies of it."""
-    try:
-        if may_be_replicated(script.project.related(script), model.values):
+        if cuda_graphs.captures(script):
+            return cuda_graphs.REASON
+        if replicated_on_any_machine(related) is not None:
             return "DataParallel copies the model to every device at every step"
     except Incomplete as incomplete:
         return str(incomplete)

@@ -40,7 +40,7 @@ from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import Value
 from autoaccel.edits import AddDecorator, Code, Finding, Skipped, Tier
 from autoaccel.pytorch import cuda_graphs
-from autoaccel.pytorch.data_parallel import may_be_replicated
+from autoaccel.pytorch.data_parallel import replicated_on_any_machine
 from autoaccel.rewriting.rule import Rule, UnderDeterminism
 from autoaccel_codemods.compile.blockers import of_file, of_model
 from autoaccel_codemods.compile.literal_cost import in_vain
@@ -117,7 +117,7 @@ def judged(
     """Models and why each is not to be compiled, if at all; `whole` is what `of_file` says."""
     for model in models:
         reason = whole or model.problem or _differentiated(script, model.values) or of_model(script, model)
-        if reason is None and may_be_replicated(script.project.related(script), model.values):
+        if reason is None and replicated_on_any_machine(script.project.related(script)):
             reason = "DataParallel copies the model to every device at every step"
         if reason is None and cuda_graphs.captures(script):
             reason = cuda_graphs.REASON
