@@ -152,9 +152,6 @@ class SpecializedCall:
                 self.enter(orelse)
             case ast.With(body=body) | ast.AsyncWith(body=body):
                 self.enter(body)  # what it raises, or the manager itself, may be swallowed
-            case ast.Try(body=body, handlers=handlers, orelse=orelse, finalbody=finalbody):
-                for block in (body, *(each.body for each in handlers), orelse, finalbody):
-                    self.enter(block)
             case _:
                 self._enter_expressions(statement)
                 return isinstance(statement, _LEAVING)
@@ -183,9 +180,6 @@ class SpecializedCall:
                 if deciding in held_by:
                     return deciding
                 return None if None in held_by else not deciding
-            case ast.Call(func=ast.Name(id="bool") as function, args=[given], keywords=[]):
-                own = self.file.definitions(function) or self.file.module_scope.stars
-                return None if own else self.truth(given, depth)
             case ast.Compare(left=left, ops=[operator], comparators=[right]):
                 return self._compared(left, operator, right, depth)
         match self.resolved(test, depth):

@@ -71,10 +71,11 @@ def _only_if(script: Script, test: ast.Call, around: ast.AST) -> Iterator[ast.AS
             yield from body
         case ast.IfExp(test=condition, body=value) if _needs(script, condition, test):
             yield value
-        case ast.ListComp(elt=value, generators=[only]) | ast.GeneratorExp(elt=value, generators=[only]):
-            if any(_needs(script, condition, test) for condition in only.ifs):
-                yield value
-        case ast.DictComp(value=value, generators=[only]):
+        case (
+            ast.ListComp(elt=value, generators=[only])
+            | ast.GeneratorExp(elt=value, generators=[only])
+            | ast.DictComp(value=value, generators=[only])
+        ):
             if any(_needs(script, condition, test) for condition in only.ifs):
                 yield value
 

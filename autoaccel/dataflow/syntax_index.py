@@ -336,22 +336,6 @@ class SyntaxIndex(Parents):
             child = ancestor
         return found
 
-    def bound_name(self, value: ast.AST) -> ast.Name | None:
-        """The plain name that an assignment gives to exactly this expression: `xs = []`, `xs, ys = [], []`."""
-        parent = self.parents.get(value)
-        match parent:
-            case ast.Assign(targets=[ast.Name() as target], value=bound) if bound is value:
-                return target
-            case ast.AnnAssign(target=ast.Name() as target, value=bound) if bound is value:
-                return target
-            case ast.Tuple(elts=values):
-                match self.parents.get(parent):
-                    case ast.Assign(targets=[ast.Tuple(elts=targets)], value=whole) if whole is parent:
-                        target_of = dict(zip(values, targets, strict=False)) if len(values) == len(targets) else {}
-                        found = target_of.get(value)  # type: ignore[call-overload]
-                        return found if isinstance(found, ast.Name) else None
-        return None
-
     def source(self, node: ast.AST) -> str:
         """The exact source text of a node (multi-line text keeps its line ends as they are)."""
         known = self._sources.get(node)

@@ -221,22 +221,22 @@ def _same_choice(script: Script, test: ast.expr, anchor: ast.stmt, before: Defin
     """The name of a `torch.device("cuda" if test else "cpu")` that the script has made by then with the same test."""
     wanted = ast.dump(_meaning(script, test))
     for definitions in before.scope.definitions.values():
-        if len(definitions) != 1 or definitions[0].path:
-            continue
-        match definitions[0].value:
-            case (
-                ast.Call(
-                    func=function,
-                    args=[ast.IfExp(body=ast.Constant(value="cuda"), orelse=ast.Constant(value="cpu"), test=other)],
-                    keywords=[],
-                ) as made
-            ) if (
+        match [each.node for each in definitions]:
+            case [
+                ast.Assign(
+                    targets=[ast.Name() as target],
+                    value=ast.Call(
+                        func=function,
+                        args=[ast.IfExp(body=ast.Constant(value="cuda"), orelse=ast.Constant(value="cpu"), test=other)],
+                        keywords=[],
+                    ) as made,
+                )
+            ] if (
                 script.qualname(function) == "torch.device"
                 and _repeatable(script, other, use)
                 and ast.dump(_meaning(script, other)) == wanted
             ):
-                target = script.syntax_index.bound_name(made)
-                if target is not None and _made_by_then(script, made, anchor, use) and _visible(script, target, use):
+                if _made_by_then(script, made, anchor, use) and _visible(script, target, use):
                     return Code(target.id)
     return None
 

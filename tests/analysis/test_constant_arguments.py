@@ -39,7 +39,6 @@ def _left_out(body: str, call: str, *, above: str = "", head: str = _RUN) -> lis
         ("if train and unknown():\n    a()", "run(x, False)", ["unknown()", "a()"]),
         ("if unknown() and train:\n    a()", "run(x, False)", ["a()"]),
         ("if train or optimizer is not None:\n    a()", "run(x, False)", ["a()"]),
-        ("if bool(train):\n    a()", "run(x, False)", ["a()"]),
         ("fit = optimizer is not None\nif fit:\n    a()", "run(x, 1)", ["a()"]),
         ("fit = train\nif fit:\n    a()", "run(x, False)", ["a()"]),
         ("for b in loader:\n    if train:\n        a()", "run(x, False)", ["a()"]),
@@ -91,10 +90,6 @@ def test_left_open(body: str, call: str) -> None:
 )
 def test_not_in_sight(above: str, head: str, call: str) -> None:
     assert _left_out("if train:\n    a()", call, above=above, head=head) is None
-
-
-def test_own_bool() -> None:
-    assert _left_out("if bool(train):\n    a()", "run(x, False)", above="def bool(x):\n    return True\n\n\n") == []
 
 
 @pytest.mark.parametrize(

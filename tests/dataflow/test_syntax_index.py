@@ -136,29 +136,6 @@ def test_blocks(text: str, siblings: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("a = [x]", "a"),
-        ("a: list = [x]", "a"),
-        ("a, b = [], [x]", "b"),
-        ("a = b = [x]", None),
-        ("a.b = [x]", None),
-        ("a, b = [x]", None),
-        ("a, b = [x], *c", "a"),
-        ("a, b = [x], c, d", None),
-        ("a += [x]", None),
-        ("a = f([x])", None),
-        ("return_([x])", None),
-    ],
-)
-def test_the_name_that_a_value_gets(text: str, name: str | None) -> None:
-    tree = SyntaxIndex(text + "\n")
-    (value,) = (each for each in tree.find(ast.List) if isinstance(each.ctx, ast.Load) and each.elts)
-    found = tree.bound_name(value)
-    assert (None if found is None else found.id) == name
-
-
-@pytest.mark.parametrize(
     ("text", "source"),
     [
         pytest.param("a = f(x,\n  1)\n", "f(x,\n  1)", id="over lines"),

@@ -287,7 +287,7 @@ for x in loader:
     ],
 )
 def test_what_one_sample_leaves_for_the_next(item: str, keeps: bool, carries: bool) -> None:
-    """Each worker would keep its own; one batch too many matters where a loop is left, unless what is kept is stored anew."""
+    """Each worker would keep its own; one batch too many matters where a loop is left, not for what is stored anew."""
 
     def reason(body: str, *, in_workers: bool) -> str | None:
         script = load(KEPT.format(item=item, body=body))
