@@ -1,4 +1,4 @@
-"""Use torch's attention kernel.
+"""Use torch's attention.
 
 Attention that is written out, `softmax(q @ k.transpose(-2, -1) / sqrt(d)) @ v`, stores the matrix of scores several
 times, forward and backward. `F.scaled_dot_product_attention` goes through it in tiles, and need not store it: 1.2 to

@@ -1,4 +1,4 @@
-"""Evaluate without recording gradients.
+"""Evaluate without gradients.
 
 Outside training nobody calls `backward`, and yet autograd keeps every intermediate result of every forward pass for it.
 Under `torch.no_grad()` memory is freed as soon as it is used, and no graph is built.
