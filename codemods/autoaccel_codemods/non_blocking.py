@@ -1,4 +1,4 @@
-"""Copy batches to the device without waiting.
+"""Copy batches without waiting.
 
 `.to(device)` stops the host until the copy has finished. From pinned memory the copy can run beside the computation:
 the host queues it with `non_blocking=True` and goes on to queue the step that uses it, which the device runs in

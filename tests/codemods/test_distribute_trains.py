@@ -21,7 +21,9 @@ SCRIPTS: Final = (
     "distribute-replicas/made_in_the_wrapper",
 )
 RANKS: Final = (1, 2, 3)
-RULES: Final = tuple(rule for rule in registry.rules() if rule.command == "distribute")
+RULES: Final = tuple(
+    rule for rule in registry.rules() if rule.command == "distribute" or rule.name == "discarded-gradients"
+)
 
 
 @pytest.fixture(scope="module")

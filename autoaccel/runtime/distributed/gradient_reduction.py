@@ -123,11 +123,15 @@ def _begin(tensors: Any, inputs: Any, create_graph: bool, group: process_group.G
     if _passes < _COMPARED and (scalar := next((each for each in roots if each.numel() == 1), None)) is not None:
         _passes += 1
         _compare(float(scalar.detach()), group)
-    if inputs is None:
-        for reduction in _live():
+    given = None if inputs is None else {id(each) for each in _listed(inputs)}
+    for reduction in _live():
+        own = {id(each) for each in reduction.parameters()}
+        if given is None or own <= given:
             reduction.prepare(roots)
-    elif _of_models(inputs):
-        raise RuntimeError("accel.distribute: backward(inputs=...) of a part of a model's parameters is not supported")
+        elif not own.isdisjoint(given):
+            raise RuntimeError(
+                "accel.distribute: backward(inputs=...) of a part of a model's parameters is not supported"
+            )
 
 
 def _compare(loss: float, group: process_group.Group) -> None:

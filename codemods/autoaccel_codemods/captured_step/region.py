@@ -109,8 +109,8 @@ def _in_order(step: TrainingStep) -> tuple[list[Backward], list[OptimizerStep]]:
 
 
 def _is_plain(backward: Backward, *, last: bool) -> bool:
-    """Whether a backward pass is one of all gradients; before the last one the autograd graph may be kept for it."""
-    keywords = () if last else ("retain_graph",)
+    """Whether a backward pass is one of the parameters' gradients; before the last one the graph may be kept for it."""
+    keywords = ("inputs",) if last else ("inputs", "retain_graph")
     return not backward.call.args and all(each.arg in keywords for each in backward.call.keywords)
 
 

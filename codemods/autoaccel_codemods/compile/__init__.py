@@ -1,4 +1,4 @@
-"""Compile models and tensor functions in place.
+"""Compile models and tensor functions.
 
 `torch.compile` fuses the small kernels of a forward and backward pass, which saves launches and memory traffic.
 Compiled in place a model stays the same object: its type, its `state_dict` keys, its copies and checkpoints are what

@@ -196,11 +196,18 @@ def _line(script: Script, other: Script, node: ast.AST) -> str:
     return f" in line {getattr(node, 'lineno', 1)}{file}"
 
 
+_WHOLE_MODELS = re.compile(r"list\([\w.]+\.parameters\(\)\)|\[(?:\*[\w.]+\.parameters\(\)(?:, )?)+\]")
+"""`list(generator.parameters())`, `[*encoder.parameters(), *decoder.parameters()]`"""
+
+
 def _unseen_by_reducer(script: Script) -> ast.AST | None:
     """What makes gradients of parameters that nobody averages."""
     for call in backward_calls(script, script.tree):
-        if any(each.arg in ("create_graph", "inputs") and not is_constant(each.value, False) for each in call.keywords):
-            return call
+        for each in call.keywords:
+            if each.arg == "create_graph" and not is_constant(each.value, False):
+                return call
+            if each.arg == "inputs" and not _WHOLE_MODELS.fullmatch(script.source(each.value)):
+                return call
     for call in script.calls(*_SPARSE):
         if any(each.arg == "sparse" and not is_constant(each.value, False) for each in call.keywords):
             return call

@@ -1,0 +1,273 @@
+"""Skip discarded gradients.
+
+The generator's step of a GAN goes backward through the discriminator, and computes gradients of its weights on the way,
+which `optimizer_D.zero_grad()` takes away before anything reads them; a discriminator's step on `generator(z)` that is
+not detached goes through the whole generator in vain. `inputs=` names what gradients are wanted of: the rest of the
+pass is left out. What is computed is the same; how kernels round that give less at once is torch's to say.
+
+Left alone:
+- losses that reach no model but that which is stepped;
+- steps that are not surely preceded, in the same turn of the loop, by a `zero_grad()` of their own, or by one that
+  stands before the loss's backward pass as well;
+- training in more than one function, parameters that are no model's as a whole, names that are bound again;
+- programs that read `.grad`, clip gradients, have hooks, freeze parameters, scale gradients themselves, keep gradients
+  as zeros (`set_to_none`), train in several processes or by `DataParallel`, or are run by a framework.
+
+Before:
+    g_loss.backward()
+    optimizer_G.step()
+
+After:
+    g_loss.backward(inputs=list(generator.parameters()))
+    optimizer_G.step()
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from autoaccel.analysis import Script
+from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.syntax_index import last_name, position
+from autoaccel.edits import AddArguments, Code, Finding, Skipped, Tier
+from autoaccel.pytorch import backend_settings
+from autoaccel.rewriting.rule import Rule, UnderDeterminism
+
+RULE = Rule(
+    code="AA606",
+    name="discarded-gradients",
+    tier=Tier.EQUIVALENT,
+    needles=(b".backward(",),
+    pattern=r"zero_grad",
+    references=("https://docs.pytorch.org/docs/stable/generated/torch.Tensor.backward.html",),
+    addresses=("compute",),
+    under_determinism=UnderDeterminism.REPEATED,
+    order=55,
+)
+
+_READING = re.compile(
+    r"(?<!autograd)\.grad\b|autograd\.backward|\b_grad\b|register_\w*hook|_hook\(|clip_grad|GradScaler|DataParallel"
+    r"|requires_grad_\((?!True\)|\))|\.requires_grad\b|set_to_none|torch\.distributed|torch\.func\b|set_grad_enabled"
+    r"|fabric|LBFGS"
+    r"|Accelerator\(|deepspeed|param_groups|add_param_group|\bapex\b|Function\)|detect_anomaly"
+)
+_TRAINING = re.compile(r"\.backward\(|zero_grad\(")
+_LOOPS = (ast.For, ast.While)
+_BRANCHES = (ast.If, ast.Try, ast.Match, *_LOOPS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Optimizer:
+    """An optimizer that steps in a loop: how it is written there, the models whose parameters it has, its calls."""
+
+    name: str
+    models: tuple[str, ...]
+    zeroing: tuple[ast.Call, ...]
+    steps: tuple[ast.Call, ...]
+
+
+@RULE.check
+def check(script: Script) -> Iterator[Finding | Skipped]:
+    backwards = [each for each in _calls(script, "backward") if not each.args and not each.keywords]
+    optimizers = _optimizers(script, backwards) if backwards else ()
+    if len(optimizers) < 2:
+        return
+    for backward in backwards:
+        owners = [each for each in optimizers if _steps_by(script, each, backward)]
+        if len(owners) != 1:
+            continue
+        (owner,) = owners
+        others = {model for each in optimizers for model in each.models}.difference(owner.models)
+        in_vain = sorted(others & _models_in(script, backward, others))
+        if not in_vain:
+            continue
+        if (reason := _problem(script)) is not None:
+            yield RULE.skip(backward, reason)
+            continue
+        wanted = (
+            f"list({owner.models[0]}.parameters())"
+            if len(owner.models) == 1
+            else f"[{', '.join(f'*{model}.parameters()' for model in owner.models)}]"
+        )
+        edit = AddArguments(backward, (("inputs", Code(wanted)),))
+        yield RULE.finding(backward, f"gradients of `{in_vain[0]}` are computed, and discarded unread", edit)
+
+
+def _calls(script: Script, name: str) -> list[ast.Call]:
+    """The calls of a method, in the order of the source."""
+    named = script.syntax_index.calls_named(name)
+    return sorted((each for each in named if isinstance(each.func, ast.Attribute)), key=position)
+
+
+def _problem(script: Script) -> str | None:
+    """Why gradients that an optimizer discards may be of use all the same."""
+    if script.frameworks:
+        return f"{min(script.frameworks)} runs the step"
+    try:
+        if (mention := backend_settings.mention(script, _READING)) is not None:
+            return f"`{mention}`: something may read them"
+        if any(_TRAINING.search(each.text) for each in script.project.related(script) if each is not script):
+            return "another file of the program trains, too"
+    except Incomplete as incomplete:
+        return str(incomplete)
+    return None
+
+
+def _optimizers(script: Script, backwards: list[ast.Call]) -> tuple[_Optimizer, ...]:
+    """The optimizers of the function in which all training happens; none where more may happen than is seen."""
+    scope = script.function(backwards[0])
+    zeroing, stepping = _calls(script, "zero_grad"), _calls(script, "step")
+    stepping = [each for each in stepping if script.kind(_receiver(each)) is not Kind.SCHEDULER]
+    everything = [*_calls(script, "backward"), *zeroing, *stepping]
+    if any(script.function(each) is not scope or each.args or _loop(script, each) is None for each in everything):
+        return ()
+    found = []
+    for name in dict.fromkeys(ast.unparse(_receiver(each)) for each in stepping):
+        steps = tuple(each for each in stepping if ast.unparse(_receiver(each)) == name)
+        models = _models_of(script, _receiver(steps[0]), scope)
+        if models is None or _is_handed_on(script, name, steps[0]):
+            return ()
+        of_it = {name, *(models if len(models) == 1 else ())}
+        own = tuple(each for each in zeroing if ast.unparse(_receiver(each)) in of_it)
+        found.append(_Optimizer(name, models, own, steps))
+    return tuple(found)
+
+
+def _receiver(call: ast.Call) -> ast.expr:
+    assert isinstance(call.func, ast.Attribute)
+    return call.func.value
+
+
+def _models_of(script: Script, optimizer: ast.expr, scope: ast.AST | None) -> tuple[str, ...] | None:
+    """The names of the models that an optimizer was made for, if it has their parameters and no others."""
+    values = [*script.values(optimizer)]
+    if len(values) != 1 or values[0].kind is not Kind.OPTIMIZER or not isinstance(made := values[0].node, ast.Call):
+        return None
+    if values[0].script is not script or script.function(made) is not scope or not made.args:
+        return None
+    parameters = made.args[0]
+    if isinstance(parameters, ast.Call) and script.qualname(parameters.func) == "itertools.chain":
+        parts: list[ast.expr] = parameters.args
+    else:
+        parts = [parameters]
+    models = []
+    for part in parts:
+        match part:
+            case ast.Call(func=ast.Attribute(value=ast.Name() as model, attr="parameters"), args=[], keywords=[]):
+                if script.kind(model) is not Kind.MODULE or not _is_bound_before(script, model, made, scope):
+                    return None
+                models.append(model.id)
+            case _:
+                return None
+    return tuple(models)
+
+
+def _is_bound_before(script: Script, name: ast.Name, made: ast.Call, scope: ast.AST | None) -> bool:
+    """Whether a name is bound in this function alone, for the last time before an optimizer is made, in no loop."""
+    bindings = [each for each in script.find(ast.Name) if each.id == name.id and not isinstance(each.ctx, ast.Load)]
+    return bool(bindings) and all(
+        script.function(each) is scope and position(each) < position(made) and _loop(script, each) is None
+        for each in bindings
+    )
+
+
+def _is_handed_on(script: Script, name: str, step: ast.Call) -> bool:
+    """Whether something else than methods of an optimizer may step it: `scaler.step(optimizer)`, `train(optimizer)`."""
+    for each in script.find(ast.Name):
+        if each.id == name and isinstance(each.ctx, ast.Load):
+            around = script.parent(each)
+            schedules = isinstance(around, ast.Call) and (last_name(around.func) or "").endswith(("LR", "Plateau"))
+            if not isinstance(around, ast.Attribute) and not schedules:
+                return True
+    return not isinstance(_receiver(step), ast.Name)
+
+
+def _loop(script: Script, node: ast.AST) -> ast.AST | None:
+    """The innermost loop around a place, within its function."""
+    for around in script.ancestors(node):
+        if isinstance(around, _LOOPS):
+            return around
+        if isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            return None
+    return None
+
+
+def _steps_by(script: Script, optimizer: _Optimizer, backward: ast.Call) -> bool:
+    """Whether an optimizer may step by the gradients of a backward pass.
+
+    It does not where each of its steps has a `zero_grad()` before it, in the same turn of its loop, whichever way the
+    program takes there, and the pass does not stand between the two.
+    """
+    for step in optimizer.steps:
+        before = [
+            each
+            for each in optimizer.zeroing
+            if position(each) < position(step)
+            and _loop(script, each) is _loop(script, step)
+            and _surrounds(script, each, step)
+        ]
+        if not before or position(before[-1]) < position(backward) < position(step):
+            return True
+    return False
+
+
+def _surrounds(script: Script, first: ast.Call, second: ast.Call) -> bool:
+    """Whether all that is a condition for one place is one for another place as well: the same blocks are around it."""
+    return set(_blocks(script, first)) <= set(_blocks(script, second))
+
+
+def _blocks(script: Script, node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
+    """The branches around a place, each with the field of its statement that the place is in."""
+    inner = node
+    for around in script.ancestors(node):
+        if isinstance(around, (*_BRANCHES, ast.ExceptHandler, ast.match_case, ast.BoolOp, ast.IfExp)):
+            field = next(
+                name
+                for name, value in ast.iter_fields(around)
+                if value is inner or (isinstance(value, list) and inner in value)
+            )
+            yield around, field
+        inner = around
+
+
+def _models_in(script: Script, backward: ast.Call, models: set[str]) -> set[str]:
+    """The models among some that a loss goes through, as far as assignments in its loop tell."""
+    loop = _loop(script, backward)
+    if loop is None:
+        return set()
+    within: list[ast.Assign | ast.AugAssign] = [*script.within(loop, ast.Assign), *script.within(loop, ast.AugAssign)]
+    assignments = sorted((each for each in within if position(each) < position(backward)), key=position)
+    found: set[str] = set()
+    seen: set[ast.AST] = set()
+    pending: list[tuple[ast.AST, tuple[int, int]]] = [(_receiver(backward), position(backward))]
+    while pending:
+        expression, at = pending.pop()
+        for part in _with_graph(expression):
+            if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in models:
+                found.add(part.func.id)
+            if isinstance(part, ast.Name):
+                made = [each for each in assignments if position(each) < at and part.id in _targets(each)]
+                for each in made[-1:]:
+                    if each not in seen:
+                        seen.add(each)
+                        pending.append((each.value, position(each)))
+    return found
+
+
+def _targets(assignment: ast.Assign | ast.AugAssign) -> set[str]:
+    targets = assignment.targets if isinstance(assignment, ast.Assign) else [assignment.target]
+    return {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
+
+
+def _with_graph(expression: ast.AST) -> Iterator[ast.AST]:
+    """The parts of an expression but those whose graph is cut: `fake.detach()`, `fake.data`."""
+    match expression:
+        case ast.Call(func=ast.Attribute(attr="detach")) | ast.Attribute(attr="data"):
+            return
+    yield expression
+    for child in ast.iter_child_nodes(expression):
+        yield from _with_graph(child)
