@@ -29,7 +29,7 @@ train_transform = transforms.Compose([
     transforms.ToTensor(),
     transforms.Normalize((0.5, 0.4, 0.3), (0.25, 0.2, 0.3)),
 ])
-test_transform = transforms.Compose([transforms.CenterCrop(12), transforms.ToTensor()])
+test_transform = transforms.Compose([transforms.Pad(1), transforms.CenterCrop(12), transforms.ToTensor()])
 train_set, held_out = random_split(datasets.CIFAR10("data", transform=train_transform), [200, 56])
 train_loader = DataLoader(train_set, batch_size=32, shuffle=True)
 test_loader = DataLoader(datasets.CIFAR10("data", train=False, transform=test_transform), batch_size=30)
@@ -50,9 +50,10 @@ for epoch in range(2):
             correct += (model(images).argmax(1) == labels).sum().item()
     print(f"loss {loss.item():.4f}, accuracy {correct / 100}, {next(iter(train_loader))[0].mean():.4f}")
 """
-# Workers have random streams of their own: for the same draws there have to be none.
-DRAWS_NOTHING = SCRIPT.replace("RandomResizedCrop(12)", "Resize((12, 12))").replace("RandomHorizontalFlip", "Grayscale")
-DRAWS_NOTHING = DRAWS_NOTHING.replace("Grayscale()", "Grayscale(3)")
+# Workers have random streams of their own: for the same draws there have to be none. Pictures that are not padded
+# first would be looked up whole.
+DRAWS_NOTHING = SCRIPT.replace("RandomResizedCrop(12)", "Pad(1),\n    transforms.Resize((12, 12))")
+DRAWS_NOTHING = DRAWS_NOTHING.replace("RandomHorizontalFlip()", "Grayscale(3)")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ bit, random streams included; a difference leaves the loader to torch for good.
     batch_equality        comparing batches; the states of the random generators
     torch_datasets        what a dataset's samples are made of: torch's own datasets
     torchvision_datasets  torchvision's datasets and transforms
-    image_transforms      those transforms for a batch of bytes
+    transformed_images    images that PIL resizes: once, then they are kept
+    image_transforms      the other transforms for a batch of bytes
     getitem_interpreter   datasets that the script wrote
     function_source       the text of a method
     symbolic_rows         what may stand in a `__getitem__`: looking up and computing

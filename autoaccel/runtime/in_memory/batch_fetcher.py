@@ -31,6 +31,7 @@ class BatchLookup:
         self._dtype = torch.get_default_dtype()
         parts: list[SamplePart] = []
         map_parts(sample, lambda part, _: parts.append(part))
+        self.one_by_one = any(getattr(part.column, "one_by_one", False) for part in parts)
         self.draws = any(getattr(step, "kinds", ()) for part in parts for step in part.steps)
 
     def current(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import torch
 
@@ -83,8 +83,11 @@ class Indices:
         return rows.tensor.clone()
 
 
-# Looks up one part of a sample for a whole batch.
-Column: TypeAlias = Tensors | Numbers | Indices
+class Column(Protocol):
+    """Looks up one part of a sample for a whole batch."""
+
+    def host(self, rows: RowIndices) -> torch.Tensor:
+        """The values of a batch in memory of their own, on the host; the first dimension is the batch's."""
 
 
 def column(source: Any) -> Column | None:

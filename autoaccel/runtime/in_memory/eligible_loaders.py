@@ -13,7 +13,7 @@ from torch.utils.data._utils import collate
 
 from .. import devices
 from ..environment import Decision, disabled, note
-from ..loading.loader_settings import chose_workers
+from ..loading.loader_settings import chose_workers, may_have_workers
 from ..loading.loader_statistics import named
 from ..loading.rebuild_batch import PartsToMove
 from ..loading.torch_iterators import is_torchs, single_process
@@ -55,11 +55,15 @@ class InMemoryLoader:
             self.give_up("the dataset changes all the time")
             return None
         self._read += 1
+        self._lookup = None  # the images that it keeps go before others are made
         try:
             if reason := _unfit(loader):
                 raise Unsupported(reason)
             guard = MutationGuard()
-            self._lookup = BatchLookup(read_samples(loader.dataset, guard), guard, self._placement)
+            lookup = BatchLookup(read_samples(loader.dataset, guard), guard, self._placement)
+            if lookup.one_by_one and may_have_workers(loader):
+                raise Unsupported("its workers resize its images meanwhile")
+            self._lookup = lookup
         except Unsupported as reason:
             self.give_up(str(reason))
             return None

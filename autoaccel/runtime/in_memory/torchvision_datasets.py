@@ -9,14 +9,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final
 
 import torch
 
-from .columns import Numbers, Tensors, column
+from .columns import Column, Numbers, Tensors, column
 from .image_transforms import Crop, Flip, Geometry, Normalized, Pad, Pipeline, Scaled, ScaleOrNormalize
 from .mutation_guard import MutationGuard, Unsupported, is_librarys
 from .sample_structure import Sample, SamplePart
+from .transformed_images import TransformedImages
 
 
 @dataclass(frozen=True)
@@ -69,20 +71,28 @@ def read_samples(dataset: Any, guard: MutationGuard) -> Sample | None:
     images.library = True
     reading = TransformReader(guard, size["H"], size["W"], size.get("C", 1))
     pipeline = reading.pipeline(guard.attribute(dataset, "transform"), axes)
+    looked_up: Column = images
+    if reading.first:
+        looked_up = TransformedImages(dataset, images, reading.first, reading.image)
     whole = isinstance(labels, Tensors) and labels.seen().dtype != torch.int64
     if isinstance(labels, Tensors) and (labels.seen().dim() != 1 or labels.seen().is_floating_point()):
         raise Unsupported(f"{name}.{layout.targets} are not whole numbers")
     steps = (lambda values: values.to(torch.int64),) if whole else ()
-    return [SamplePart(images, steps=(pipeline,)), SamplePart(labels, steps=steps)]
+    return [SamplePart(looked_up, steps=(pipeline,)), SamplePart(labels, steps=steps)]
 
 
 class TransformReader:
-    """Reads transforms, following the size of the images; `as_tensor` from the transform on that makes one."""
+    """Reads transforms, following the size of the images; `as_tensor` from the transform on that makes one.
+
+    first: those that are done image by image; `image` is what comes out of them.
+    """
 
     def __init__(self, guard: MutationGuard, height: int, width: int, channels: int) -> None:
         self.guard = guard
         self.height, self.width, self.channels = height, width, channels
         self.as_tensor = False
+        self.first: list[Any] = []
+        self.image: Any = None
         self.geometry: list[Geometry] = []
         self.values: list[ScaleOrNormalize] = []
 
@@ -91,6 +101,8 @@ class TransformReader:
         self.read(transform)
         if not self.as_tensor:
             raise Unsupported("the transforms make no tensors")
+        if self.first:
+            axes = "HW" if self.channels == 1 else "HWC"
         return Pipeline(axes, tuple(self.geometry), tuple(self.values))
 
     def read(self, transform: Any) -> None:
@@ -127,6 +139,26 @@ class TransformReader:
             raise Unsupported("the chance of a flip is not a number")
         self.geometry.append(Flip(float(chance)))
 
+    def one_by_one(self, transform: Any) -> None:
+        """A transform that draws nothing, by itself; the size of what it makes shows with an image of zeros."""
+        self._image(transform)
+        name = type(transform).__name__
+        if self.geometry:
+            raise Unsupported(f"{name} of images that were padded, cropped or flipped")
+        self._settings(transform)
+        self.first.append(transform)
+        pillow: Any = sys.modules["PIL.Image"]
+        if self.image is None:
+            self.image = pillow.new("L" if self.channels == 1 else "RGB", (self.width, self.height))
+        try:
+            self.image = transform(self.image)
+        except Exception:  # whatever it raises, the loader's first sample raises it too
+            raise Unsupported(f"{name} fails") from None
+        if not isinstance(self.image, pillow.Image) or self.image.mode not in ("L", "RGB"):
+            raise Unsupported(f"{name} makes no images of bytes")
+        self.width, self.height = self.image.size
+        self.channels = len(self.image.mode)
+
     def pad(self, transform: Any) -> None:
         self._image(transform)
         self._border(transform)
@@ -145,6 +177,15 @@ class TransformReader:
     def _image(self, transform: Any) -> None:
         if self.as_tensor:
             raise Unsupported(f"{type(transform).__name__} of a tensor")
+
+    def _settings(self, transform: Any) -> None:
+        """All that a transform holds, for it is called as it is: plain settings, and what every module has."""
+        self.guard.method(type(transform), "forward" if isinstance(transform, torch.nn.Module) else "__call__")
+        for name in self.guard.contents(vars(transform)):
+            value = self.guard.attribute(transform, name)
+            values = self.guard.contents(value) if type(value) in (list, tuple) else (value,)
+            if name[0] != "_" and not all(type(each) in _PLAIN or isinstance(each, Enum) for each in values):
+                raise Unsupported(f"{type(transform).__name__}.{name} is not a plain setting")
 
     def _border(self, transform: Any) -> None:
         padding, fill, mode = (self.guard.attribute(transform, name) for name in ("padding", "fill", "padding_mode"))
@@ -181,6 +222,7 @@ def steps_of(compose: Any, guard: MutationGuard) -> tuple[Any, ...]:
     return guard.contents(several)
 
 
+_PLAIN: Final = (int, float, bool, str, type(None))
 _HOOKS: Final = ("_forward_hooks", "_forward_pre_hooks")
 _READERS: Final[dict[str, Callable[[TransformReader, Any], None]]] = {
     "Compose": TransformReader.compose,
@@ -189,4 +231,5 @@ _READERS: Final[dict[str, Callable[[TransformReader, Any], None]]] = {
     "RandomHorizontalFlip": TransformReader.flip,
     "RandomCrop": TransformReader.random_crop,
     "Pad": TransformReader.pad,
+    **dict.fromkeys(("Resize", "CenterCrop", "Grayscale"), TransformReader.one_by_one),
 }

@@ -31,11 +31,19 @@ TRANSFORMS: dict[str, Transforms] = {
     "padded in pairs": lambda t: t.Compose([t.Pad((1, 3), fill=255), t.RandomCrop(25), t.ToTensor()]),
     "twice": lambda t: t.Compose([t.RandomCrop(20), t.RandomCrop(18, padding=2), t.RandomHorizontalFlip(1.0),
                                   t.RandomHorizontalFlip(0), t.ToTensor()]),
+    "resized": lambda t: t.Compose([t.Resize(32), t.ToTensor(), t.Normalize([0.5], [0.5])]),
+    "resized, then cropped": lambda t: t.Compose([t.Compose([t.Resize((17, 40)), t.CenterCrop((16, 38))]), t.Pad(1),
+                                                  t.RandomCrop(13, padding=2), t.RandomHorizontalFlip(), t.ToTensor()]),
+    "grey": lambda t: t.Compose([t.Grayscale(), t.ToTensor(), t.Normalize((0.5,), (0.5,))]),
+    "in three channels": lambda t: t.Compose([t.Resize(9), t.Grayscale(3), t.ToTensor(),
+                                              t.Normalize([0.5, 0.4, 0.3], [0.5])]),
 }  # fmt: skip
 
 UNKNOWN: dict[str, tuple[Transforms, str]] = {
-    "grey": (lambda t: t.Compose([t.Grayscale(), t.ToTensor()]), "Grayscale is not known"),
-    "resized": (lambda t: t.Compose([t.Resize(32), t.ToTensor()]), "Resize is not known"),
+    "resized as a tensor": (lambda t: t.Compose([t.ToTensor(), t.Resize(32)]), "Resize of a tensor"),
+    "resized after a crop": (lambda t: t.Compose([t.RandomCrop(20), t.Resize(32), t.ToTensor()]), "were padded"),
+    "resized by a subclass": (lambda t: t.Compose([type("Resize", (t.Resize,), {})(9), t.ToTensor()]), "not known"),
+    "resized to nothing": (lambda t: t.Compose([t.Resize((0, 4)), t.ToTensor()]), "Resize fails"),
     "a function": (lambda t: t.Compose([t.ToTensor(), lambda x: x]), "function is not known"),
     "Lambda": (lambda t: t.Compose([t.ToTensor(), t.Lambda(lambda x: x)]), "Lambda is not known"),
     "a subclass": (lambda t: type("ToTensor", (t.ToTensor,), {})(), "ToTensor is not known"),
@@ -46,7 +54,6 @@ UNKNOWN: dict[str, tuple[Transforms, str]] = {
         lambda t: t.Compose([t.ToTensor(), t.Normalize(torch.zeros(1), torch.ones(1))]),
         "not a list of numbers",
     ),
-    "cut out": (lambda t: t.Compose([t.CenterCrop(20), t.ToTensor()]), "CenterCrop is not known"),
     "bytes": (lambda t: t.PILToTensor(), "PILToTensor is not known"),
     "a tensor twice": (lambda t: t.Compose([t.ToTensor(), t.ToTensor()]), "ToTensor of a tensor"),
 }  # fmt: skip

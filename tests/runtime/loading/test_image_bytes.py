@@ -166,7 +166,7 @@ def test_from_workers_that_come_in_the_middle(make: Make, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("name", ["MNIST", "CIFAR10", "SVHN", "FakeData"])
 def test_datasets(torchvision: ModuleType, name: str) -> None:
     t = torchvision.transforms
-    pipeline = t.Compose([t.Resize(20), t.ToTensor(), t.Normalize((0.2,), (0.7,))])
+    pipeline = t.Compose([t.RandomCrop(24), t.Resize(20), t.ToTensor(), t.Normalize((0.2,), (0.7,))])
     dataset: Any = getattr(torchvision.datasets, name)(
         **{"transform": pipeline, **({"size": 40} if name == "FakeData" else {"root": "x"})}
     )

@@ -17,15 +17,21 @@ Size = int | Sequence[int]
 
 class InterpolationMode(Enum):
     NEAREST = "nearest"
+    NEAREST_EXACT = "nearest-exact"
     BILINEAR = "bilinear"
     BICUBIC = "bicubic"
+    BOX = "box"
+    HAMMING = "hamming"
     LANCZOS = "lanczos"
 
 
 _FILTERS = {
     InterpolationMode.NEAREST: Image.Resampling.NEAREST,
+    InterpolationMode.NEAREST_EXACT: Image.Resampling.NEAREST,  # the same on images
     InterpolationMode.BILINEAR: Image.Resampling.BILINEAR,
     InterpolationMode.BICUBIC: Image.Resampling.BICUBIC,
+    InterpolationMode.BOX: Image.Resampling.BOX,
+    InterpolationMode.HAMMING: Image.Resampling.HAMMING,
     InterpolationMode.LANCZOS: Image.Resampling.LANCZOS,
 }
 
@@ -164,13 +170,14 @@ class Pad(nn.Module):
         return _expanded(image, self.padding, self.fill, self.padding_mode)
 
 
-class Grayscale:
+class Grayscale(nn.Module):
     def __init__(self, num_output_channels: int = 1) -> None:
-        self.channels = num_output_channels
+        super().__init__()
+        self.num_output_channels = num_output_channels
 
-    def __call__(self, image: Image.Image) -> Image.Image:
-        grey = image.convert("L")
-        return grey if self.channels == 1 else grey.convert("RGB")
+    def forward(self, img: Image.Image) -> Image.Image:
+        grey = img.convert("L")
+        return grey if self.num_output_channels == 1 else grey.convert("RGB")
 
 
 class RandomHorizontalFlip(nn.Module):
