@@ -26,6 +26,8 @@ _COMPOSE = "torchvision.transforms.Compose"
 _TRANSFORMS = frozenset(
     f"torchvision.transforms.{name}" for name in "ToTensor Normalize RandomHorizontalFlip RandomCrop Pad".split()
 )
+# Those that the runtime does once, image by image, where no workers do them while a device computes.
+_ONCE = frozenset(f"torchvision.transforms.{name}" for name in "Resize CenterCrop Grayscale".split())
 
 
 def is_indexed_on_cpu(script: Script, loop: LoaderLoop) -> bool:
@@ -35,7 +37,7 @@ def is_indexed_on_cpu(script: Script, loop: LoaderLoop) -> bool:
     return (
         bool(made)
         and all(isinstance(node, ast.Call) and node in calls for node in made)
-        and all(_collates(each) and _in_memory(file, each) for file, each in calls.values())
+        and all(_collates(each) and _in_memory(file, each, _TRANSFORMS | _ONCE) for file, each in calls.values())
         and works(script, loop.node)
         and not device_expressions.is_used(script)
     )
@@ -54,7 +56,7 @@ def is_looked_up(script: Script, made: LoaderCall) -> bool:
     """Whether the runtime looks up a loader's batches whole, whatever the device."""
     workers = made.settings.get("num_workers")
     ours = isinstance(workers, ast.Call) and script.runtime_name(workers.func) == "num_workers"
-    return (ours or _collates(made)) and not _OWN_WAY & made.settings.keys() and _in_memory(script, made)
+    return (ours or _collates(made)) and not _OWN_WAY & made.settings.keys() and _in_memory(script, made, _TRANSFORMS)
 
 
 def works(script: Script, loop: ast.For | ast.AsyncFor | ast.While) -> bool:
@@ -73,21 +75,21 @@ def _collates(made: LoaderCall) -> bool:
     return alone and not is_constant(size, None)
 
 
-def _in_memory(script: Script, made: LoaderCall) -> bool:
+def _in_memory(script: Script, made: LoaderCall, transforms: frozenset[str]) -> bool:
     dataset = made.settings.get("dataset")
     if dataset is None or any(value.name == _SEVERAL for value in script.values(dataset)):
         return False
     sources = tuple(datasets.origins(script, dataset))
     if loader_state(script, made, in_workers=True).keeper is not None:
         return False
-    return bool(sources) and all(_lies_in_memory(script, source) for source in sources)
+    return bool(sources) and all(_lies_in_memory(script, source, transforms) for source in sources)
 
 
-def _lies_in_memory(script: Script, source: Value) -> bool:
+def _lies_in_memory(script: Script, source: Value, transforms: frozenset[str]) -> bool:
     if source.cls is not None:
         return _looks_up(source, source.cls)
     if source.name in _VISION:
-        return isinstance(source.node, ast.Call) and _is_known(source.script or script, source.node)
+        return isinstance(source.node, ast.Call) and _is_known(source.script or script, source.node, transforms)
     return source.name == "torch.utils.data.TensorDataset"
 
 
@@ -106,26 +108,26 @@ def _looks_up(source: Value, cls: ClassRef) -> bool:
     return bool(owners) and all(file.kind(owner) in (Kind.TENSOR, Kind.ARRAY) for file, owner in owners)
 
 
-def _is_known(script: Script, call: ast.Call) -> bool:
+def _is_known(script: Script, call: ast.Call, transforms: frozenset[str]) -> bool:
     """Whether all that happens to a picture is what can be done to many at once."""
     settings = {keyword.arg: keyword.value for keyword in call.keywords}
     if None in settings or "target_transform" in settings or len(call.args) > _TRANSFORM + 1:
         return False
     transform = call.args[_TRANSFORM] if len(call.args) > _TRANSFORM else settings.get("transform")
-    return transform is not None and _is_batchable(script, transform)
+    return transform is not None and _is_batchable(script, transform, transforms)
 
 
-def _is_batchable(script: Script, transform: ast.expr, depth: int = TRANSFORMS) -> bool:
+def _is_batchable(script: Script, transform: ast.expr, known: frozenset[str], depth: int = TRANSFORMS) -> bool:
     match transform:
         case ast.Call(func=function, args=[ast.List(elts=parts) | ast.Tuple(elts=parts)], keywords=[]) if (
             script.qualname(function) == _COMPOSE
         ):
-            return all(_is_batchable(script, part, depth) for part in parts)
+            return all(_is_batchable(script, part, known, depth) for part in parts)
         case ast.Call(func=function):
-            return script.qualname(function) in _TRANSFORMS
+            return script.qualname(function) in known
         case ast.Name() if depth:
             values = [each.value for each in script.definitions(transform) if each.how == "assign" and not each.path]
             whole = len(values) == len(script.definitions(transform)) > 0
-            return whole and all(each is not None and _is_batchable(script, each, depth - 1) for each in values)
+            return whole and all(each is not None and _is_batchable(script, each, known, depth - 1) for each in values)
         case _:
             return False
