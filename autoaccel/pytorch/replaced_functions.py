@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator
-from functools import cache
 
 from autoaccel.analysis import Script
 from autoaccel.analysis.script import RUNTIME
@@ -17,8 +16,8 @@ from autoaccel.pytorch import backend_settings
 from autoaccel.pytorch.monkeypatching import monkeypatched_in_text
 
 _EXPORTING = re.compile(
-    r"torch\.(?:jit|onnx|fx|export|func)\b|jit\.(?:script|trace)|symbolic_trace|functorch|forward_ad|quantiz"
-    r"|\b(?:thop|ptflops|fvcore|torch_pruning)\b|__torch_(?:function|dispatch)__|Torch(?:Function|Dispatch)Mode"
+    r"torch\.(?:jit|onnx|fx|export|func)\b|jit\.(?:script|trace)|symbolic_trace|functorch|forward[-_](?:ad|mode)|jvp|jacfwd|quantiz"
+    r"|\b(?:thop|ptflops|fvcore|captum|torch_pruning)\b|__torch_(?:function|dispatch)__|Torch(?:Function|Dispatch)Mode"
 )
 """What looks at the operations or the classes that a model is made of, and knows those of torch."""
 
@@ -36,15 +35,6 @@ def problem(script: Script, names: Collection[str]) -> str | None:
     try:
         if (mention := backend_settings.mention(script, _EXPORTING)) is not None:
             return f"`{mention}` may look at the operations that a model is made of"
-        for name in (name.rpartition(".")[2] for name in names):
-            if name[0].isupper() and backend_settings.mention(script, _as_a_class(name)) is not None:
-                return f"`{name}` is handed on, or compared, as a class"
         return monkeypatched_in_text(script, names)
     except Incomplete as incomplete:
         return str(incomplete)
-
-
-@cache
-def _as_a_class(name: str) -> re.Pattern[str]:
-    """`type(layer) is nn.MaxPool2d`, `POOLS = (nn.MaxPool2d, nn.AvgPool2d)`; in `isinstance` a subclass does."""
-    return re.compile(rf"^(?!.*\b(?:import|isinstance)\b)[^#\n]*\b{name}\b(?!\s*\()", re.MULTILINE)

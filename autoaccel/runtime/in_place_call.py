@@ -95,6 +95,24 @@ def is_plain(module: nn.Module) -> bool:
     return module._compiled_call_impl is None or isinstance(module._compiled_call_impl, InPlaceCall)  # noqa: SLF001
 
 
+class FunctionCall(InPlaceCall):
+    """Calls a function of the runtime in place of a layer's forward pass, but where a hook waits for the latter."""
+
+    def __init__(self, module: nn.Module, function: Callable[..., Any]) -> None:
+        super().__init__(module)
+        self._function = function
+        self.install()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the layer."""
+        module = self.module
+        hooks = module._forward_hooks or module._forward_pre_hooks  # noqa: SLF001
+        hooks = hooks or module._backward_hooks or module._backward_pre_hooks  # noqa: SLF001
+        if hooks or torch.nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]  # noqa: SLF001
+            return self.eager(*args, **kwargs)
+        return self._function(module, *args, **kwargs)
+
+
 def stands_in(module: nn.Module, kind: type[InPlaceCall]) -> bool:
     """Whether calls of this kind stand in for the module's own already."""
     call: Any = module._compiled_call_impl  # noqa: SLF001

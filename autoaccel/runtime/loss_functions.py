@@ -17,6 +17,7 @@ from torch.nn import _reduction, functional
 
 from .environment import disabled
 from .execution_mode import is_intercepted, is_traced
+from .in_place_call import FunctionCall
 
 _FEWEST: Final = 16_384
 """Elements from which calling seven kernels takes less time than calling one."""
@@ -55,15 +56,27 @@ def binary_cross_entropy(
     return functional.binary_cross_entropy(input, target, weight, size_average, reduce, reduction)
 
 
-class BCELoss(nn.BCELoss):
-    """`torch.nn.BCELoss` by the function above. Pickles and copies are torch's own."""
+def BCELoss(  # noqa: N802 - torch's name for it
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> nn.BCELoss:
+    """An object of `torch.nn.BCELoss` that calls the function above; copies and pickles of it are torch's.
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:  # noqa: A002 - torch's name for it
-        """The loss of probabilities, as `binary_cross_entropy`."""
-        return binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
+    Args:
+        weight: As that of `binary_cross_entropy`, like all others.
+        size_average: Deprecated.
+        reduce: Deprecated.
+        reduction: "mean", "sum" or "none".
+    """
+    loss = nn.BCELoss(weight, size_average, reduce, reduction)
+    FunctionCall(loss, _forward)
+    return loss
 
-    def __reduce__(self) -> Any:
-        return nn.BCELoss, (), self.__dict__
+
+def _forward(loss: nn.BCELoss, input: Tensor, target: Tensor) -> Tensor:  # noqa: A002 - torch's name for it
+    return binary_cross_entropy(input, target, weight=loss.weight, reduction=loss.reduction)
 
 
 def _is_taken(probabilities: Any, target: Any, weight: Any) -> bool:

@@ -7,6 +7,7 @@ fraction of what that gains. Values, indices and gradients are the same bit for 
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import torch
@@ -15,12 +16,15 @@ from torch.nn import functional
 
 from .environment import disabled
 from .execution_mode import is_intercepted, is_traced
+from .in_place_call import FunctionCall
 
 _FEWEST: Final = 65_536
 """Numbers from which the copies take less time than what they gain."""
 _FEWEST_CHANNELS: Final = 8
+_WIDEST: Final = 9
+"""Pixels to one of the result up to which it pays: of fewer, wider windows torch's own kernel goes through rows."""
 _DTYPES: Final = frozenset({torch.float32, torch.bfloat16})
-_Size = int | list[int] | tuple[int, ...]
+_Size = int | tuple[int, ...]
 
 
 def max_pool2d(
@@ -44,47 +48,72 @@ def max_pool2d(
         ceil_mode: Whether the size of the result is rounded up.
         return_indices: Whether the places of the largest are returned, too.
     """
-    if not return_indices and _is_taken(input):
+    if not return_indices and _is_taken(input, kernel_size, stride):
         steps = kernel_size if stride is None else stride
         return MaxPool2DWithIndices.apply(input, kernel_size, steps, padding, dilation, ceil_mode)  # type: ignore[no-untyped-call]
     of_torch: Any = functional.max_pool2d
     return of_torch(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-class MaxPool2d(nn.MaxPool2d):
-    """`torch.nn.MaxPool2d` by the function above. Pickles and copies are torch's own."""
+def MaxPool2d(  # noqa: N802 - torch's name for it
+    kernel_size: _Size,
+    stride: _Size | None = None,
+    padding: _Size = 0,
+    dilation: _Size = 1,
+    return_indices: bool = False,
+    ceil_mode: bool = False,
+) -> nn.MaxPool2d:
+    """A layer of `torch.nn.MaxPool2d` that is run by the function above; copies and pickles of it are torch's.
 
-    def forward(self, input: Tensor) -> Any:  # noqa: A002 - torch's name for it
-        """The largest numbers of pictures (N, C, H, W)."""
-        return max_pool2d(
-            input,
-            self.kernel_size,
-            self.stride,
-            self.padding,
-            self.dilation,
-            ceil_mode=self.ceil_mode,
-            return_indices=self.return_indices,
-        )
-
-    def __reduce__(self) -> Any:
-        return nn.MaxPool2d, (1,), self.__dict__
+    Args:
+        kernel_size: As that of `max_pool2d`, like all others.
+        stride: In pixels.
+        padding: In pixels.
+        dilation: In pixels.
+        return_indices: Whether it gives the places of the largest, too.
+        ceil_mode: Whether sizes are rounded up.
+    """
+    layer = nn.MaxPool2d(kernel_size, stride, padding, dilation, return_indices, ceil_mode)
+    FunctionCall(layer, _forward)
+    return layer
 
 
-def _is_taken(pictures: Any) -> bool:
-    """Whether pictures are plain, many and lie channel by channel on a CPU, and nothing looks on."""
+def _forward(layer: nn.MaxPool2d, input: Tensor) -> Any:  # noqa: A002 - torch's name for it
+    return max_pool2d(
+        input,
+        layer.kernel_size,
+        layer.stride,
+        layer.padding,
+        layer.dilation,
+        ceil_mode=layer.ceil_mode,
+        return_indices=layer.return_indices,
+    )
+
+
+def _is_taken(pictures: Any, kernel_size: Any, stride: Any) -> bool:
+    """Whether pictures are plain, many and lie channel by channel on a CPU, nothing looks on, and it pays."""
     return (
         type(pictures) is Tensor
+        and not is_traced()
+        and not is_intercepted()
         and pictures.dtype in _DTYPES
         and pictures.device.type == "cpu"
         and pictures.dim() == 4
         and pictures.numel() >= _FEWEST
         and pictures.size(1) >= _FEWEST_CHANNELS
+        and _area(kernel_size) > 1
+        and _area(kernel_size if stride is None else stride) <= _WIDEST
         and pictures.is_contiguous()
         and not pictures.is_contiguous(memory_format=torch.channels_last)
-        and not is_traced()
-        and not is_intercepted()
         and not disabled("max_pool2d")
     )
+
+
+def _area(size: Any) -> int:
+    """Of a size in pixels; 0 for what is none, which is torch's to refuse."""
+    if isinstance(size, int):
+        return size * size
+    return math.prod(size) if isinstance(size, list | tuple) and len(size) == 2 else 0
 
 
 class MaxPool2DWithIndices(torch.autograd.Function):
@@ -98,7 +127,7 @@ class MaxPool2DWithIndices(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             ctx.save_for_backward(pictures, indices.contiguous())
             ctx.how = how
-        return values.contiguous()
+        return torch.empty(values.shape, dtype=values.dtype).copy_(values)  # strides of one pixel are torch's, too
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:

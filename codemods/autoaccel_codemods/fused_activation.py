@@ -30,7 +30,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from autoaccel.analysis import Script
-from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
@@ -73,13 +72,15 @@ _KERNELS: Final[tuple[tuple[str, str, str, _Function], ...]] = (
 """What it is called, torch's name, its arguments, and its values."""
 
 _PLACES: Final = tuple(each / 7.0 for each in range(-77, 78))
-_OTHERS: Final = re.compile(r"complex|def (?:sigmoid|tanh|erf|pow|__mul__)\(")
-_WHOLE: Final = frozenset({"arange", "tensor", "randint", "as_tensor", "LongTensor", "IntTensor", "long", "int"})
-_TOLERANCE: Final = 2e-7
-"""Rounding of float32: constants are spelled with seven digits or more."""
+_OTHERS: Final = re.compile(r"complex|create_graph|torch\.fx\b|symbolic_trace|def (?:sigmoid|tanh|erf|pow|__mul__)\(")
+_WHOLE: Final = frozenset(
+    """arange tensor randint randperm as_tensor from_numpy LongTensor IntTensor long int bool argmax argmin argsort
+    ones_like zeros_like ones zeros full one_hot""".split()
+)
+_TOLERANCE: Final = 1e-8
+"""Constants have eight digits or more."""
 
 _OF_TENSORS: Final[dict[str, _Function]] = {"tanh": math.tanh, "erf": math.erf, "sigmoid": _sigmoid}
-_LAYERS: Final[dict[str, _Function]] = {"torch.nn.Tanh": math.tanh, "torch.nn.Sigmoid": _sigmoid}
 _FUNCTIONS: Final[dict[str, _Function]] = {
     **{f"torch.{name}": function for name, function in _OF_TENSORS.items()},
     "torch.special.erf": math.erf,
@@ -116,6 +117,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             yield RULE.skip(product, reason)
             continue
         spelled, imports = script.spell(qualified)
+        if _is_bound_in(function, spelled.partition(".")[0]):
+            continue
         edit = Replace(product, Code(f"{spelled}({arguments})", (operand,)))
         yield RULE.finding(product, f"{title} by several kernels, each of which goes through memory", edit, *imports)
 
@@ -124,7 +127,7 @@ def _problem(script: Script, function: ast.AST, kernel: str) -> str | None:
     """Why a kernel of torch may not compute what a formula of a function does."""
     try:
         if (mention := backend_settings.mention(script, _OTHERS)) is not None:
-            return f"`{mention}`: its operand may be something else than a tensor of real numbers"
+            return f"`{mention}`: its operand may be no tensor of real numbers, or the formula itself may matter"
         if any(_gives_whole_numbers(script, call) for call in _calls_of(script, function)):
             return "it is given whole numbers, for which torch's kernel is not made"
         return monkeypatched_in_text(script, (kernel,))
@@ -132,23 +135,44 @@ def _problem(script: Script, function: ast.AST, kernel: str) -> str | None:
         return str(incomplete)
 
 
+def _is_bound_in(function: ast.AST, name: str) -> bool:
+    """Whether a function, or one within it, has a name of its own: `def swish(x, F=1.0)`."""
+    return any(
+        (isinstance(each, ast.arg) and each.arg == name)
+        or (isinstance(each, ast.Name) and each.id == name and not isinstance(each.ctx, ast.Load))
+        for each in ast.walk(function)
+    )
+
+
 def _calls_of(script: Script, function: ast.AST) -> Iterator[ast.Call]:
+    """The calls of a function by its name, or of objects of the class that it is the `forward` of."""
+    around = script.parent(function)
+    owner = around if isinstance(around, ast.ClassDef) else None
     name = getattr(function, "name", None)
-    return (call for call in script.find(ast.Call) if name is not None and last_name(call.func) == name)
+    for call in script.find(ast.Call):
+        if owner is None:
+            if name is not None and last_name(call.func) == name:
+                yield call
+        elif any(value.cls is not None and value.cls.node is owner for value in script.values(call.func)):
+            yield call
 
 
 def _gives_whole_numbers(script: Script, call: ast.Call) -> bool:
-    """`swish(torch.arange(-5, 6))`, or by a name."""
+    """`swish(torch.arange(-5, 6))`, or by a name, whichever its dtype turns out to be."""
     made = [*call.args]
     for name in (each for each in call.args if isinstance(each, ast.Name)):
         made += [each.value for each in script.definitions(name) if each.value is not None]
     return any(
-        isinstance(each, ast.Call)
-        and last_name(each.func) in _WHOLE
-        and not any(keyword.arg == "dtype" for keyword in each.keywords)
-        and not any(isinstance(part, ast.Constant) and isinstance(part.value, float) for part in ast.walk(each))
+        isinstance(part, ast.Compare)
+        or (isinstance(part, ast.Call) and last_name(part.func) in _WHOLE and not _has_fraction(part))
         for each in made
+        for part in ast.walk(each)
     )
+
+
+def _has_fraction(call: ast.Call) -> bool:
+    """`torch.tensor([0.5, 1.0])`"""
+    return any(isinstance(part, ast.Constant) and isinstance(part.value, float) for part in ast.walk(call))
 
 
 def _kernel(script: Script, formula: ast.BinOp) -> tuple[str, str, str, ast.expr] | None:
@@ -232,18 +256,12 @@ def _number(script: Script, node: ast.expr) -> float:
 
 
 def _function(script: Script, call: ast.Call) -> _Function | None:
-    """The function of one tensor that is called: `torch.tanh(x)`, `x.tanh()`, `self.sigmoid(x)`."""
+    """The function of one tensor that is called: `torch.tanh(x)`, `x.tanh()`."""
     if call.keywords:
         return None
     name = script.qualname(call.func)
     if name in _FUNCTIONS and len(call.args) == 1 and not isinstance(call.args[0], ast.Starred):
         return _FUNCTIONS[name]
-    if not isinstance(call.func, ast.Attribute) or (name is not None and not script.is_project_name(call.func)):
-        return None
-    if not call.args:
+    if name is None and isinstance(call.func, ast.Attribute) and not call.args:
         return _OF_TENSORS.get(call.func.attr)
-    layers = {
-        _LAYERS.get(value.name or "") if value.kind is Kind.MODULE and not value.cls else None
-        for value in script.values(call.func)
-    }
-    return layers.pop() if len(call.args) == 1 and len(layers) == 1 else None
+    return None

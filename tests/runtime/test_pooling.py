@@ -123,6 +123,24 @@ def test_places_are_returned_as_torch_does() -> None:
         assert torch.equal(ours, torchs)
 
 
+@pytest.mark.parametrize("how", [(24,), (8, 8), (2, 5), (1, 2)])
+def test_what_would_not_pay_is_torchs(how: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pooling.MaxPool2DWithIndices, "apply", None)
+    pictures = torch.rand(SHAPE)
+    assert torch.equal(accel.max_pool2d(pictures, *how), functional.max_pool2d(pictures, *how))
+
+
+def test_one_pixel_lies_in_memory_as_torchs_does() -> None:
+    pictures = torch.rand(4096, 8, 2, 2)
+    assert accel.max_pool2d(pictures, 2).stride() == functional.max_pool2d(pictures, 2).stride()
+
+
+def test_under_vmap() -> None:
+    pictures = torch.rand(4, *SHAPE)
+    ours, torchs = (torch.vmap(lambda x, of=of: of(x, 2))(pictures) for of in (accel.max_pool2d, functional.max_pool2d))
+    assert torch.equal(ours, torchs)
+
+
 def test_without_gradients_none_are_recorded() -> None:
     with torch.no_grad():
         assert accel.max_pool2d(torch.rand(SHAPE, requires_grad=True), 2).grad_fn is None
@@ -144,20 +162,34 @@ def test_a_change_in_place_is_noticed() -> None:
 
 def test_the_layer_is_torchs_to_those_who_keep_it() -> None:
     layer, torchs = accel.MaxPool2d(3, 2, padding=1), torch.nn.MaxPool2d(3, 2, padding=1)
-    assert isinstance(layer, torch.nn.MaxPool2d)
+    assert type(layer) is torch.nn.MaxPool2d
     assert repr(layer) == repr(torchs)
     pictures = torch.rand(SHAPE)
     assert torch.equal(layer(pictures), torchs(pictures))
     for copied in (pickle.loads(pickle.dumps(layer)), copy.deepcopy(layer)):
-        assert type(copied) is torch.nn.MaxPool2d
-        assert repr(copied) == repr(torchs)
+        assert {**vars(copied)} == {**vars(torchs)}
         assert torch.equal(copied(pictures), torchs(pictures))
 
 
+def test_the_layer_runs_by_the_function_but_where_hooks_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, pictures, seen = accel.MaxPool2d(2), torch.rand(SHAPE), []
+    monkeypatch.setattr(functional, "max_pool2d", None)
+    layer(pictures)
+    handle = layer.register_forward_hook(lambda *given: seen.append(given))
+    with pytest.raises(TypeError):
+        layer(pictures)
+    monkeypatch.undo()
+    layer(pictures)
+    assert len(seen) == 1
+    handle.remove()
+
+
 def test_a_compiled_caller_sees_torchs_function() -> None:
-    compiled = torch.compile(lambda x: accel.max_pool2d(x, 2), backend="eager", fullgraph=True)
+    model = torch.nn.Sequential(accel.MaxPool2d(2))
     pictures = torch.rand(SHAPE)
-    assert torch.equal(compiled(pictures), functional.max_pool2d(pictures, 2))
+    for each in (lambda x: accel.max_pool2d(x, 2), model):
+        compiled = torch.compile(each, backend="eager", fullgraph=True)
+        assert torch.equal(compiled(pictures), functional.max_pool2d(pictures, 2))
 
 
 def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
