@@ -5,9 +5,9 @@ kernel reads and writes every value once. Mostly that is faster, on a CPU above 
 (https://github.com/pytorch/pytorch/issues/121857). Results differ by rounding.
 
 The fused kernel is more particular, and on a CPU it does not tell (torch 2.13): it goes through memory as if
-parameters, gradients and state lay there in the same order. So before each fused step their strides are compared, and
-where they differ the default takes over for good. Nor does it count versions, by which autograd and others see that a
-tensor has changed: they are counted here.
+parameters, gradients and state lay there in the same order. So before each fused step they are looked at
+(`kernel_fit`), and where they differ the default takes over for good. Nor does it count versions, by which autograd and
+others see that a tensor has changed: they are counted here.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ..environment import disabled
 from ..trial.ab_trial import TrialPolicy
 from ..trial.clocks import HostClock, clock_of
 from ..trial.on_or_off import Question, untriable
+from .kernel_fit import KernelFit
 
 _Kind = TypeVar("_Kind")
 
@@ -99,6 +100,7 @@ class FusedStep:
         self._running = False  # a step by the fused kernel
         self._begun = False
         self._update_clock = UpdateClock()
+        self._fit = KernelFit()
         attached[optimizer] = self
         optimizer.register_step_pre_hook(self._before_step)
         optimizer.register_step_post_hook(self._after_step)
@@ -110,7 +112,6 @@ class FusedStep:
     def _before_step(self, optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
         if self._is_over() or torch.compiler.is_compiling():
             return
-        self.question.note_step()
         if not self._begun:
             self._begun = True
             self._begin(optimizer)
@@ -119,16 +120,16 @@ class FusedStep:
         self._heed(optimizer, args, kwargs)
         if self._is_over():
             return
-        undisturbed = autocast_controller.settled() and compile_controller.settled()
-        fused = self.question.next_step(undisturbed, steps="updates")
-        if fused and (problem := _problem(optimizer)):
+        fused = self._next_step() if self.question.trial is not None else bool(self.question.answer)
+        if fused and (problem := self._fit.problem(optimizer)):
             self.question.decide(False, problem)
             fused = False
         self._switch(optimizer, fused=fused)
         if fused:
             _choose(optimizer, True)
             self._running = True
-        self._update_clock.begin()
+        if self.question.trial is not None:
+            self._update_clock.begin()
 
     def _after_step(self, optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
         if self._is_over() or torch.compiler.is_compiling():
@@ -136,7 +137,7 @@ class FusedStep:
         self._update_clock.end()
         if self._running:
             self._end(optimizer)
-            count_versions([each for each in parameters_of(optimizer) if each.grad is not None])
+            count_versions(self._fit.updated)
 
     def _is_over(self) -> bool:
         return self.question.answer is False
@@ -175,6 +176,12 @@ class FusedStep:
         self.question.ask(problem, facts, clock, policy, "against the default", untried=untried)
         _tried.add(self)
 
+    def _next_step(self) -> bool:
+        """Whether the fused kernel makes the step that begins, while it is being tried."""
+        self.question.note_step()
+        undisturbed = autocast_controller.settled() and compile_controller.settled()
+        return self.question.next_step(undisturbed, steps="updates")
+
     def _switch(self, optimizer: torch.optim.Optimizer, *, fused: bool) -> None:
         if fused is self.fused:
             return
@@ -203,48 +210,6 @@ def _unsuitable(optimizer: torch.optim.Optimizer) -> str:
         if parameter.dtype is not torch.float32 or parameter.device.type not in ("cpu", "cuda"):
             return f"{parameter.dtype} parameters on {parameter.device.type}"
     return ""
-
-
-def _problem(optimizer: torch.optim.Optimizer) -> str:
-    """Why the fused kernel cannot make this step; empty if it can.
-
-    Strides are those of the gradient and of the state, which has the parameter's where that is dense.
-    """
-    settings = (each for group in optimizer.param_groups for each in (group["lr"], *group["betas"]))
-    if any(isinstance(each, torch.Tensor) for each in settings):
-        return "settings are tensors"
-    for parameter in parameters_of(optimizer):
-        gradient = parameter.grad
-        if gradient is None:
-            continue
-        state = optimizer.state.get(parameter)
-        if not _in_same_order(gradient, parameter) or gradient.dtype is not torch.float32:
-            return "gradients are laid out otherwise than parameters"
-        if not state:
-            if not _in_same_order(torch.empty_like(parameter, device="meta"), parameter):
-                return "a parameter is laid out otherwise than its state will be"
-        elif not _fits(state, parameter):
-            return "the state is laid out otherwise than parameters"
-    return ""
-
-
-def _in_same_order(one: torch.Tensor, two: torch.Tensor) -> bool:
-    """Whether the values of two tensors of a shape lie in memory in the same order, with the same gaps.
-
-    Of a dimension with a single value the stride says nothing: that of a gradient may be another one.
-    """
-    if one.stride() == two.stride():
-        return True
-    strides = zip(two.shape, one.stride(), two.stride(), strict=True)
-    return one.shape == two.shape and all(here == there for size, here, there in strides if size > 1)
-
-
-def _fits(state: dict[str, Any], parameter: torch.Tensor) -> bool:
-    """Whether the state of a parameter is one that the fused kernel can go on with."""
-    step = state.get("step")
-    if not isinstance(step, torch.Tensor) or step.dtype is not torch.float32:
-        return False
-    return all(_in_same_order(each, parameter) for name, each in state.items() if name != "step")
 
 
 def _as_by_default(optimizer: torch.optim.Optimizer, state_dict: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import pickle
 import weakref
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ from torch import nn
 
 from autoaccel import runtime as accel
 from autoaccel.runtime.amp import autocast_controller
-from autoaccel.runtime.optim import fused_step
+from autoaccel.runtime.optim import fused_step, kernel_fit
 from autoaccel.runtime.optim.fused_step import is_fused, settled
 
 ADAMS = (torch.optim.Adam, torch.optim.AdamW)
@@ -173,6 +174,92 @@ def test_a_layout_that_changes_between_steps() -> None:
             optimizer.step()
         results.append(model.weight.detach())
     torch.testing.assert_close(*results)
+
+
+def replaced(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    model[0].weight.data = model[0].weight.data.t().contiguous().t()  # type: ignore[index]
+
+
+def turned(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    moment = optimizer.state[model[0].weight]["exp_avg"]  # type: ignore[index]
+    moment.data = moment.data.t().contiguous().t()
+
+
+def reset(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    moment = optimizer.state[model[0].weight]["exp_avg"]  # type: ignore[index]
+    optimizer.state[model[0].weight]["exp_avg"] = torch.zeros_like(moment.t().contiguous().t())  # type: ignore[index]
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("change", [replaced, turned, reset])
+def test_tensors_that_are_laid_out_anew_between_steps(
+    change: Callable[[nn.Module, torch.optim.Optimizer], None],
+) -> None:
+    results = []
+    for wrap in (unchanged, accel.optimizer):
+        model = network()
+        optimizer = wrap(torch.optim.Adam(model.parameters(), lr=0.1))
+        train(model, optimizer)
+        change(model, optimizer)
+        results.append(train(model, optimizer))
+    near(*results)
+    assert not is_fused(optimizer)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_parameters_that_grow_are_refused_as_by_default() -> None:
+    """torch 2.13's kernel writes as many values of the state as the parameter has: past its end."""
+    model = nn.Linear(6, 4, bias=False)
+    optimizer = accel.optimizer(torch.optim.Adam(model.parameters()))
+    for _ in range(2):
+        model.weight.grad = torch.ones(4, 6)
+        optimizer.step()
+    model.weight.data, model.weight.grad = torch.ones(8, 6), None
+    model.weight.grad = torch.ones(8, 6)
+    with pytest.raises(RuntimeError, match="size"):
+        optimizer.step()
+
+
+@pytest.mark.usefixtures("at_once")
+def test_gradients_that_are_there_now_and_then() -> None:
+    results = []
+    for wrap in (unchanged, accel.optimizer):
+        model = network()
+        optimizer = wrap(torch.optim.Adam(model.parameters(), lr=0.1))
+        for step in range(8):
+            optimizer.zero_grad()
+            (model[0](torch.ones(5, 6)) if step % 3 else model(torch.ones(5, 6))).square().mean().backward()  # type: ignore[index]
+            optimizer.step()
+        results.append([each.detach() for each in model.parameters()])
+    near(*results)
+    assert is_fused(optimizer)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_sparse_gradients_are_refused_as_by_default() -> None:
+    weight = nn.Parameter(torch.ones(4, 2))
+    optimizer = accel.optimizer(torch.optim.Adam([weight]))
+    weight.grad = torch.ones(4, 2)
+    optimizer.step()
+    weight.grad = torch.sparse_coo_tensor(torch.tensor([[1]]), torch.ones(1, 2), (4, 2), check_invariants=True)
+    with pytest.raises(RuntimeError, match="sparse gradients"):
+        optimizer.step()
+
+
+@pytest.mark.usefixtures("at_once")
+def test_what_is_known_to_fit_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    look = Mock(wraps=kernel_fit._problem)
+    monkeypatch.setattr(kernel_fit, "_problem", look)
+    model = network()
+    optimizer = accel.optimizer(torch.optim.Adam(model.parameters()))
+    train(model, optimizer, 6)
+    assert look.call_count == 2  # before the first step there is no state
+    saved = copy.deepcopy(optimizer.state_dict())
+    optimizer.load_state_dict(saved)
+    train(model, optimizer)
+    optimizer.add_param_group({"params": [nn.Parameter(torch.ones(2))]})
+    train(model, optimizer)
+    assert look.call_count == 4
 
 
 @pytest.mark.usefixtures("at_once")

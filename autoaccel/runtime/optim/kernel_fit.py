@@ -1,0 +1,123 @@
+"""Whether an optimizer's tensors are such that the fused kernel makes the right thing of them.
+
+Looked at in full when they are seen for the first time. In later steps they are compared with what was found to fit, in
+a few passes over lists, for a step of a small model is not much longer than a look at all of its parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import chain
+from operator import attrgetter, is_
+from typing import Any, Final
+
+import torch
+
+_contiguous = torch.Tensor.is_contiguous
+_strides = torch.Tensor.stride
+_shape = attrgetter("shape")
+_END: Final = object()  # of a list: what is longer or shorter is another one
+
+
+class KernelFit:
+    """Tells before each step of an optimizer whether the fused kernel can make it."""
+
+    def __init__(self) -> None:
+        self.updated: list[torch.Tensor] = []  # the parameters that have a gradient in this step
+        self._known: _Fitting | None = None
+
+    def problem(self, optimizer: torch.optim.Optimizer) -> str:
+        """Why the fused kernel cannot make the next step; empty if it can."""
+        for group in optimizer.param_groups:
+            if any(isinstance(each, torch.Tensor) for each in (group["lr"], *group["betas"])):
+                return "settings are tensors"
+        if self._known is None or not self._known.is_as_it_was(optimizer):
+            if problem := _problem(optimizer):
+                return problem
+            self._known = _Fitting(optimizer)
+            self.updated = self._known.updated
+        return ""
+
+
+class _Fitting:
+    """Tensors that the kernel was found to update rightly, and what may change of them.
+
+    That a tensor is another one is seen by its identity, that its memory is, by its layout and shape. Gradients have
+    the shape of their parameter; where they have not its type, the kernel refuses them itself, as the default does.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        parameters = list(chain.from_iterable(group["params"] for group in optimizer.param_groups))
+        self.updated = [each for each in parameters if each.grad is not None]
+        self._idle = [each for each in parameters if each.grad is None]
+        self._parameters = [*parameters, _END]
+        self._owners, self._states = [*optimizer.state, _END], [*optimizer.state.values(), _END]
+        self._used = [state for each in self.updated if (state := optimizer.state.get(each))]
+        self._values = [*chain.from_iterable(map(dict.values, self._used)), _END]
+        self._moments = [each for state in self._used for name, each in state.items() if name != "step"]
+        tensors: list[Any] = [*self.updated, *self._moments, *(each.grad for each in self.updated)]
+        self._layout: Callable[[Any], Any] = _contiguous if all(map(_contiguous, tensors)) else _strides
+        self._layouts = list(map(self._layout, tensors))
+        self._shapes = list(map(_shape, self.updated))
+
+    def is_as_it_was(self, optimizer: torch.optim.Optimizer) -> bool:
+        state = optimizer.state
+        if not (
+            _are(chain.from_iterable(group["params"] for group in optimizer.param_groups), self._parameters)
+            and _are(state, self._owners)
+            and _are(state.values(), self._states)
+            and _are(chain.from_iterable(map(dict.values, self._used)), self._values)
+        ):
+            return False
+        gradients: list[Any] = [each.grad for each in self.updated]
+        try:
+            layouts = list(map(self._layout, chain(self.updated, self._moments, gradients)))
+        except (TypeError, RuntimeError):  # one has no gradient now, or one that does not lie in memory value by value
+            return False
+        shapes = list(map(_shape, self.updated))
+        return layouts == self._layouts and shapes == self._shapes and all(each.grad is None for each in self._idle)
+
+
+def _are(these: Iterable[Any], those: list[Any]) -> bool:
+    """Whether these are the very objects of a list, which has an end."""
+    return all(map(is_, chain(these, (_END,)), those))
+
+
+def _problem(optimizer: torch.optim.Optimizer) -> str:
+    """Looks at all tensors: those of the state have the parameter's strides where that is dense."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            gradient = parameter.grad
+            if gradient is None:
+                continue
+            state = optimizer.state.get(parameter)
+            if gradient.layout is not torch.strided or gradient.dtype is not torch.float32:
+                return "gradients are not plain float32"
+            if not _in_same_order(gradient, parameter):
+                return "gradients are laid out otherwise than parameters"
+            if not state:
+                if not _in_same_order(torch.empty_like(parameter, device="meta"), parameter):
+                    return "a parameter is laid out otherwise than its state will be"
+            elif not _fits(state, parameter):
+                return "the state is laid out otherwise than parameters"
+    return ""
+
+
+def _in_same_order(one: torch.Tensor, two: torch.Tensor) -> bool:
+    """Whether the values of two tensors of a shape lie in memory in the same order, with the same gaps.
+
+    Of a dimension with a single value the stride says nothing: that of a gradient may be another one.
+    """
+    if one.shape != two.shape:
+        return False
+    strides = zip(two.shape, one.stride(), two.stride(), strict=True)
+    return one.stride() == two.stride() or all(here == there for size, here, there in strides if size > 1)
+
+
+def _fits(state: dict[str, Any], parameter: torch.Tensor) -> bool:
+    """Whether the state of a parameter is one that the fused kernel can go on with."""
+    step = state.get("step")
+    if not isinstance(step, torch.Tensor) or step.dtype is not torch.float32:
+        return False
+    moments = [each for name, each in state.items() if name != "step"]
+    return all(isinstance(each, torch.Tensor) and _in_same_order(each, parameter) for each in moments)
