@@ -245,7 +245,7 @@ class AutocastController:
         trial = phase.trial
         worth = trial.state is TrialState.ADOPTED
         self._decide(phase, worth, _speedup(worth, trial.ratio, trial.measured) or trial.why)
-        if trial.ratio is not None and trial.has_evidence:
+        if trial.ratio is not None and (trial.has_evidence or (not worth and trial.is_clear_loss)):
             decision = {"low": worth, "ratio": round(trial.ratio, 3), "steps": trial.measured}
             decision_cache.keep("amp", decision, *self._facts(phase))
 

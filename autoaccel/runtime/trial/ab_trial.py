@@ -5,6 +5,10 @@ until enough of them are known, then a few run the candidate, each held against 
 so that a machine or a script that slows down in the course of time does not matter. What is compared is the middle of
 these ratios, so that iterations which contain an evaluation or a checkpoint do not matter either.
 
+Where other programs compete for the machine, iterations take several times as long now and then, and the middle says
+little. But interruptions make none of them shorter: where not one of a dozen iterations of the candidate is as short as
+the shorter ones of the baseline, it is given up all the same. So it is soon where it is slower by far.
+
 What is lost by asking is kept small: the candidate runs only while the time that it took beyond the baseline stays
 within `TrialPolicy.share` of all time spent; what can come on top is one burst, in which the candidate shows itself to
 be slower, and before that no more than such a share for a first iteration that is known to be slow (`setup`). A run
@@ -16,8 +20,9 @@ from __future__ import annotations
 import enum
 import math
 import random
+import weakref
 from collections import deque
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,6 +34,10 @@ _KINDS: Final = 16  # of iterations told apart
 _FLAT: Final = 0.02  # no clock and no machine is steadier than this
 _CAP: Final = 20.0  # an iteration counts as time spent up to so many usual ones: a notebook left alone spends nothing
 _SHORT: Final = 1e-3  # seconds: shorter iterations are taken together
+_NEVER_SHORT: Final = 12  # iterations of the candidate, none of which is among the shorter ones
+_ALWAYS_LONG: Final = 6  # iterations of the candidate, each of which is longer than the middle by a clear loss
+_INTERRUPTED: Final = 5.0  # times as long as usual, at most, is put down to other programs
+_LOSS: Final = 1.25  # times as long is a clear loss
 _LATE: Final = 2000  # iterations whose durations are still to come: more, and they never will
 
 
@@ -97,6 +106,7 @@ class ABTrial:
         self._running: _Iteration | None = None
         self._late: deque[_Iteration] = deque()  # over, their durations still to come
         self._baseline: dict[frozenset[Hashable], deque[float]] = {}  # seconds of the last counted ones of each kind
+        self._known = 0.0  # seconds of these, of all kinds, so far
         self._noise: deque[float] = deque(maxlen=_KNOWN)  # logarithms of baseline iterations over those before them
         self._seen = 0  # baseline iterations counted so far
         self._spent = 0.0
@@ -104,6 +114,7 @@ class ABTrial:
         self._longest = 0.0  # baseline iteration
         self._gains: list[float] = []  # logarithms of baseline time / candidate time
         self._measured_seconds = 0.0  # of the candidate's iterations among these
+        self._never_short = self._always_long = 0  # iterations of the candidate in a row
         self._calls = 1  # that make an iteration
         self._calls_left = 0  # of this iteration, still to come
         self._on_candidate = False
@@ -112,6 +123,7 @@ class ABTrial:
         self._pause_left = 0  # baseline iterations to come before the next burst
         self._since: tuple[int, float] | None = None  # iterations and seconds when the candidate ran first
         self._random = random.Random(0)  # own, so that no iteration of a rhythm in the script is always met
+        _all.add(self)
 
     def next_iteration(self) -> bool:
         """Close the iteration before, begin the next one, and say whether it runs the candidate."""
@@ -157,6 +169,18 @@ class ABTrial:
         if self._running is not None:
             self._running.counts = False
 
+    def wait(self) -> None:
+        """Something else is tried: time passes, in which nothing is compared."""
+        if self._running is None and not self.decided and (mark := self._clock.mark()) is not None:
+            self._running = _Iteration(candidate=False, counts=False, tried=False, start=mark)
+        self.discard_iteration()
+
+    def renew_baseline(self) -> None:
+        """Iterations take another time from now on, either way: the candidate is held against those to come."""
+        self.discard_iteration()
+        self._baseline.clear()
+        self._burst_left, self._pause_left = 0, _NEIGHBOURS
+
     @property
     def decided(self) -> bool:
         """Whether nothing is tried any more."""
@@ -177,6 +201,11 @@ class ABTrial:
         """Whether the candidate was measured for so long that later runs may rely on it."""
         return self._measured_seconds >= self._policy.evidence or len(self._gains) >= self._policy.counted[1]
 
+    @property
+    def is_clear_loss(self) -> bool:
+        """Whether the candidate is so much slower that little evidence will do: all that can be lost is a gain."""
+        return bool(self._gains) and _interquartile_mean(self._gains) + self._doubt() < -math.log(_LOSS)
+
     # ------------------------------------------------------------ durations that have become known
 
     def _catch_up(self) -> None:
@@ -193,22 +222,24 @@ class ABTrial:
     def _account(self, iteration: _Iteration, seconds: float) -> None:
         like = self._typical(iteration.kind)
         typical = like or self._typical(*self._baseline)
-        self._spent += min(seconds, _CAP * typical) if typical else seconds
+        self._spent += min(seconds, _CAP * typical if typical else 5 * self._policy.seconds)
         if typical and iteration.tried:
-            self._excess.append(seconds - typical)
+            self._excess.append(seconds - typical * (1 + self._interruptions()))
         if not iteration.counts or iteration.calls != self._calls:
             return
         if iteration.candidate:
             if like:
                 self._gains.append(math.log(like / seconds))
                 self._measured_seconds += seconds
+                self._note_slow(iteration.kind, seconds)
                 self._judge()
             return
         if like:
             self._noise.append(math.log(seconds / like))
         if iteration.kind in self._baseline or len(self._baseline) < _KINDS:
-            self._baseline.setdefault(iteration.kind, deque(maxlen=_NEIGHBOURS)).append(seconds)
+            self._baseline.setdefault(iteration.kind, deque(maxlen=_KNOWN)).append(seconds)
         self._seen += 1
+        self._known += seconds
         self._longest = max(self._longest, seconds)
         self._lengthen(seconds)
 
@@ -222,8 +253,25 @@ class ABTrial:
 
     def _typical(self, *kinds: frozenset[Hashable]) -> float | None:
         """The middle of the last baseline iterations of these kinds; None if there were none."""
-        known = [math.log(seconds) for kind in kinds for seconds in self._baseline.get(kind, ())]
+        known = [math.log(each) for kind in kinds for each in list(self._baseline.get(kind, ()))[-_NEIGHBOURS:]]
         return math.exp(_interquartile_mean(known)) if known else None
+
+    def _interruptions(self) -> float:
+        """By what share iterations of either way are longer than their middle on average, or more than that."""
+        times = [min(math.exp(each), _INTERRUPTED) for each in self._noise]
+        if len(times) < _KNOWN / 2:
+            return 0.0
+        mean = sum(times) / len(times)
+        error = math.sqrt(sum((each - mean) ** 2 for each in times)) / len(times)
+        return max(0.0, mean - 2 * error - 1)
+
+    def _note_slow(self, kind: frozenset[Hashable], seconds: float) -> None:
+        """Count iterations of the candidate in a row that are longer than short or middling ones of the baseline."""
+        known = self._baseline[kind]
+        if len(known) < _KNOWN / 2:
+            return
+        self._never_short = self._never_short + 1 if seconds * self._policy.gain > _quantile(known, 0.25) else 0
+        self._always_long = self._always_long + 1 if seconds > _LOSS * _quantile(known, 0.5) else 0
 
     # ------------------------------------------------------------ decisions
 
@@ -235,7 +283,7 @@ class ABTrial:
         clear = max(math.sqrt(2) * margin, 2 * _bimodal_uncertainty(self._gains))
         if count >= least and self.has_evidence and middle >= wanted and middle > clear:
             self._decide(TrialState.ADOPTED, "faster")
-        elif count >= 2 and middle + margin < wanted:
+        elif self.is_clear_loss or (count >= 2 and middle + self._doubt() < wanted):
             self._decide(TrialState.REJECTED, "slower" if middle < 0 else "hardly faster")
         elif count >= most:
             self._decide(TrialState.REJECTED, "not clearly faster")
@@ -245,6 +293,11 @@ class ABTrial:
             iterations, spent = self._since
             if self.iterations - iterations > self._policy.most and self._spent - spent > 60 * self._policy.seconds:
                 self._decide(TrialState.REJECTED, "not clearly faster")
+
+    def _doubt(self) -> float:
+        """How much faster than it seems the candidate may be."""
+        sure = self._never_short >= _NEVER_SHORT or self._always_long >= _ALWAYS_LONG
+        return 0.0 if sure else self._margin()
 
     def _margin(self) -> float:
         """How far the middle of the gains may be off: wide for few of them, and as iterations differ by themselves."""
@@ -291,7 +344,9 @@ class ABTrial:
         policy = self._policy
         if self._seen < policy.fewest or self._spent < policy.seconds:
             return False
-        return self._seen >= policy.iterations or self._spent >= 5 * policy.seconds
+        if self._seen >= policy.iterations:
+            return True
+        return self._spent >= 5 * policy.seconds and self._known >= 0.25 * policy.seconds  # the rest passed in waiting
 
     def _affordable(self) -> bool:
         """Whether the candidate may run again: little was lost so far, or it is likely to win some back."""
@@ -305,6 +360,14 @@ class ABTrial:
             return False
         likely = self._spread() / math.sqrt(len(self._gains))
         return _interquartile_mean(self._gains) > max(likely, math.log(self._policy.gain))
+
+
+_all: Final[weakref.WeakSet[ABTrial]] = weakref.WeakSet()
+
+
+def undecided() -> Iterator[ABTrial]:
+    """All trials of this process that have yet to be decided."""
+    return (each for each in list(_all) if not each.decided)
 
 
 def _interquartile_mean(values: Collection[float]) -> float:

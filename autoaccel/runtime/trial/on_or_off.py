@@ -88,7 +88,7 @@ class Question:
         if trial is None:
             return bool(self.answer)
         if not undisturbed:
-            trial.discard_iteration()
+            trial.wait()
             return False
         trial.setup = self._first if chooses_kernels else 0.0
         on = trial.next_iteration()

@@ -39,6 +39,7 @@ class Scripted:
         self.measured = 0
         self.why = "scripted"
         self.has_evidence = True
+        self.is_clear_loss = False
 
     @property
     def decided(self) -> bool:
@@ -608,6 +609,18 @@ def test_what_was_decided_on_little_is_asked_again(
 
     assert train() > 0
     assert train() > 0
+
+
+def test_a_clear_loss_is_remembered(script: Script, memory: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = script([USUAL], TrialState.REJECTED)
+    for _ in range(2):
+        forget(monkeypatch)
+        stepper = Stepper()
+        for _ in range(6):
+            with accel.autocast("cpu"):
+                trials[-1].has_evidence, trials[-1].is_clear_loss = False, True
+            stepper.step()
+    assert trials[-1].begun == 0
 
 
 @AGREEING

@@ -155,6 +155,77 @@ def test_a_loss_is_never_taken_and_soon_not_tried_any_more(scene: str, ratio: fl
         assert not found.trial.next_iteration()
 
 
+def interrupted(ratio: float, seed: int, lap: float = 0.0012, often: float = 0.5) -> tuple[ABTrial, int]:
+    """A trial whose laps are interrupted by another program, and how many it took from the first try on."""
+    chance, clock = random.Random(seed), MadeUp()
+    trial = ABTrial(clock)
+    tried = 0
+    while not trial.decided:
+        other = trial.next_iteration()
+        tried += trial.candidate_ran
+        takes = lap / (ratio if other else 1) * chance.gauss(1, 0.04)
+        clock.now += takes + (chance.uniform(0.004, 0.012) if chance.random() < often * takes / lap else 0)
+    return trial, tried
+
+
+@pytest.mark.parametrize("ratio", [0.5, 0.7, 0.85])
+def test_a_loss_is_seen_on_a_machine_that_others_use(ratio: float) -> None:
+    trials = [interrupted(ratio, seed) for seed in range(20)]
+    assert all(trial.state is TrialState.REJECTED for trial, _ in trials)
+    assert sorted(laps for _, laps in trials)[10] < 200
+
+
+@pytest.mark.parametrize("often", [0.2, 0.5])
+def test_a_gain_is_not_given_up_on_a_machine_that_others_use(often: float) -> None:
+    taken = [interrupted(2.0, seed, often=often)[0].state is TrialState.ADOPTED for seed in range(20)]
+    assert sum(taken) >= 17
+
+
+@pytest.mark.parametrize("lap", [0.0012, 0.03, 0.7])
+@pytest.mark.parametrize("ratio", [0.1, 0.4, 0.6])
+def test_a_clear_loss_is_seen_in_one_burst(ratio: float, lap: float) -> None:
+    found = run(Laps(ratio, lap=lap), policy=TrialPolicy(evidence=0.25))
+    assert found.trial.state is TrialState.REJECTED
+    assert found.trial.is_clear_loss
+    assert sum(found.went) <= 3
+
+
+def test_no_clear_loss() -> None:
+    for ratio in (0.9, 1.0, 1.5):
+        assert not run(Laps(ratio)).trial.is_clear_loss
+
+
+@pytest.mark.parametrize(("lap", "begins"), [(0.1, 8), (0.01, 26)])
+def test_time_that_passes_in_waiting_counts(lap: float, begins: int) -> None:
+    """Eight laps and five seconds, but of short ones as many as make up a quarter of a second."""
+    clock = MadeUp()
+    trial = ABTrial(clock)
+    went = []
+    for number in range(1000):
+        if number * lap < 6:
+            trial.wait()
+        elif not trial.next_iteration():
+            went.append(number)
+        else:
+            break
+        clock.now += lap
+    assert len(went) == begins
+
+
+def test_what_changes_for_both_ways_is_no_gain() -> None:
+    """Steps become twice as fast by something else, just as the candidate is tried."""
+    for changed in range(30, 60):
+        clock = MadeUp()
+        trial = ABTrial(clock)
+        for number in range(400):
+            trial.next_iteration()
+            if number == changed:
+                trial.renew_baseline()
+            clock.now += 0.1 if number < changed else 0.05
+        assert trial.state is not TrialState.ADOPTED
+        assert not trial.is_clear_loss
+
+
 @pytest.mark.parametrize("scene", SCENES)
 def test_what_makes_no_difference_is_not_taken(scene: str) -> None:
     taken = [run(SCENES[scene](1.0), seed=seed, count=2500).trial.state is TrialState.ADOPTED for seed in range(8)]
