@@ -55,6 +55,12 @@ def settled() -> bool:
     return _budget.free()
 
 
+def renew_estimates() -> None:
+    """Steps take another time from now on: what they took so far does not tell whether compiling pays."""
+    for each in list(_budget.controllers):
+        each.renew_estimate()
+
+
 class CompileController:
     """Decides for each call of one target which way it goes, and makes the call."""
 
@@ -128,6 +134,11 @@ class CompileController:
         self._compiled = False
         if self._trial is not None:
             self._trial.discard_iteration()
+
+    def renew_estimate(self) -> None:
+        """Time the eager steps anew."""
+        self._timer = StepTimer(self._clock)
+        self._consider_at = _FEWEST
 
     def skip_measurement(self) -> bool:
         """Whether a call just runs eagerly: where nothing can be decided for a while, watching would only cost."""

@@ -202,10 +202,13 @@ class ChannelsLastCall(InPlaceCall):
         self.question.note_step()
         others = autocast_controller.settled() and compile_controller.settled() and fused_step.settled()
         first = next(_trying(), self)
+        tried = self.question.trial is not None
         candidate = self.question.next_step(
             others and first is self,
             chooses_kernels=torch.backends.cudnn.benchmark,  # all of them are tried once more
         )
+        if tried and self.question.answer:
+            compile_controller.renew_estimates()
         self._withdraw_if_over()
         return candidate
 

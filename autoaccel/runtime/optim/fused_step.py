@@ -23,6 +23,7 @@ from ..amp import autocast_controller
 from ..amp.grad_scaler import parameters_of
 from ..compile import compile_controller
 from ..environment import disabled
+from ..trial import ab_trial
 from ..trial.ab_trial import TrialPolicy
 from ..trial.clocks import HostClock, clock_of
 from ..trial.on_or_off import Question, untriable
@@ -30,8 +31,9 @@ from .kernel_fit import KernelFit
 
 _Kind = TypeVar("_Kind")
 
-# On a CPU the update alone is timed, elsewhere whole steps, of which it is a part.
-_UPDATES: Final = TrialPolicy(gain=1.05, share=0.1, seconds=0.02, iterations=16, fewest=8, counted=(6, 40))
+# On a CPU the update alone is timed, elsewhere whole steps, of which it is a part. Long updates are as good as certain
+# after a few of them: by default they take twice to nine times as long.
+_UPDATES: Final = TrialPolicy(gain=1.05, share=0.1, seconds=0.02, iterations=16, fewest=4, counted=(4, 40))
 _STEPS: Final = TrialPolicy(gain=1.02, counted=(10, 40))
 
 _BY_HAND: Final = "its implementation is chosen by hand"
@@ -54,9 +56,9 @@ def optimizer(optimizer: _Kind) -> _Kind:
 
 
 def settled() -> bool:
-    """Whether no optimizer is being tried at this moment."""
+    """Whether no optimizer is being tried by whole steps at this moment; one that is not disturbs nothing."""
     now = time.monotonic()
-    return not any(each.question.is_tried(now) for each in list(_tried))
+    return not any(each.question.is_tried(now) for each in list(_tried) if not each.is_timed_by_itself)
 
 
 def is_fused(optimizer: torch.optim.Optimizer) -> bool:
@@ -99,6 +101,7 @@ class FusedStep:
         self.fused = False
         self._running = False  # a step by the fused kernel
         self._begun = False
+        self.is_timed_by_itself = False  # the update alone, not the step
         self._update_clock = UpdateClock()
         self._fit = KernelFit()
         attached[optimizer] = self
@@ -169,6 +172,7 @@ class FusedStep:
     def _begin(self, optimizer: torch.optim.Optimizer) -> None:
         place = next((each.device for each in parameters_of(optimizer)), torch.device("cpu"))
         on_cpu = place.type == "cpu"
+        self.is_timed_by_itself = on_cpu
         clock = self._update_clock if on_cpu else clock_of(place)
         policy = _UPDATES if on_cpu else _STEPS
         problem, facts = _unsuitable(optimizer), facts_of(optimizer, place)
@@ -179,8 +183,31 @@ class FusedStep:
     def _next_step(self) -> bool:
         """Whether the fused kernel makes the step that begins, while it is being tried."""
         self.question.note_step()
+        if self.is_timed_by_itself:
+            fused = self.question.next_step(undisturbed=True, steps="updates")
+            if fused:
+                self._tell_others()
+            return fused
         undisturbed = autocast_controller.settled() and compile_controller.settled()
         return self.question.next_step(undisturbed, steps="updates")
+
+    def _tell_others(self) -> None:
+        """Keep trials of whole steps from taking for their own what the fused kernel saves in a step.
+
+        They need not wait for this one, nor this one for them, which may take minutes: an update reads and writes the
+        same memory whatever precision, layout or code its gradients come from. So until this one is decided, all steps
+        that they count have updates by default, and afterwards none: those from here on are held against one another.
+        """
+        alone = [each.question.trial for each in list(_tried) if each.is_timed_by_itself]
+        kept = self.question.trial is None
+        for trial in ab_trial.undecided():
+            if trial in alone:
+                continue
+            trial.discard_iteration()
+            if kept:
+                trial.renew_baseline()
+        if kept:
+            compile_controller.renew_estimates()
 
     def _switch(self, optimizer: torch.optim.Optimizer, *, fused: bool) -> None:
         if fused is self.fused:

@@ -257,7 +257,7 @@ class ABTrial:
         return math.exp(_interquartile_mean(known)) if known else None
 
     def _interruptions(self) -> float:
-        """By what share iterations of either way are longer than their middle on average, or more than that."""
+        """By what share iterations of either way are longer than their middle, on average and at the least."""
         times = [min(math.exp(each), _INTERRUPTED) for each in self._noise]
         if len(times) < _KNOWN / 2:
             return 0.0

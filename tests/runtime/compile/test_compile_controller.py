@@ -179,6 +179,16 @@ def test_without_a_plan_it_waits_for_what_it_stakes() -> None:
     assert ways[-1] == "compiled"
 
 
+@pytest.mark.parametrize("renewed", [True, False])
+def test_what_steps_took_before_they_became_faster_is_forgotten(renewed: bool) -> None:
+    script = Script(planned=3000)
+    script.run(85)
+    script.machine.forward /= 10
+    if renewed:
+        script.controller.renew_estimate()
+    assert ("compiled" in script.run(300)) is not renewed
+
+
 def test_most_calls_of_a_long_eager_run_are_not_watched() -> None:
     script = Script(Machine(forward=0.0001))
     rests = 0

@@ -8,6 +8,7 @@ import pickle
 import threading
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from torch.utils.checkpoint import checkpoint
 from autoaccel import runtime as accel
 from autoaccel.runtime import devices
 from autoaccel.runtime.amp import autocast_controller
+from autoaccel.runtime.compile import compile_controller
 from autoaccel.runtime.memory_layout import channels_last_call
 from autoaccel.runtime.memory_layout.channels_last_call import settled
 from autoaccel.runtime.memory_layout.memory_format import to_channels_last
@@ -531,6 +533,16 @@ def test_the_faster_layout_is_kept(tried: Callable[[float], Net]) -> None:
     train(model, 80)
     assert settled()
     assert all(model.layouts[-20:])
+
+
+def test_it_is_tried_while_compiling_only_watches(
+    tried: Callable[[float], Net], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compile_controller, "renew_estimates", renewed := Mock())
+    model = accel.compile(tried(1e-3))
+    train(model, 80)
+    assert all(model.layouts[-20:])
+    renewed.assert_called_once()  # what steps took before says nothing of what compiling saves now
 
 
 @pytest.mark.parametrize("other", [2e-3, 4e-3])

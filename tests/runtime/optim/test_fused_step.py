@@ -18,7 +18,8 @@ from torch import nn
 from autoaccel import runtime as accel
 from autoaccel.runtime.amp import autocast_controller
 from autoaccel.runtime.optim import fused_step, kernel_fit
-from autoaccel.runtime.optim.fused_step import is_fused, settled
+from autoaccel.runtime.optim.fused_step import attached, is_fused, settled
+from autoaccel.runtime.trial.ab_trial import ABTrial, TrialPolicy, TrialState
 
 ADAMS = (torch.optim.Adam, torch.optim.AdamW)
 
@@ -481,17 +482,18 @@ def test_within_a_compiled_step() -> None:
 
 
 class Kernels:
-    """A clock in which the default takes a millisecond, and the fused kernel as long as is said."""
+    """A clock in which both kernels take as long as is said."""
 
-    def __init__(self, fused: float) -> None:
+    def __init__(self, fused: float, default: float) -> None:
         self.optimizer: Any = None
         self._fused = fused
+        self._default = default
         self._spent = 0.0
 
     def begin(self) -> None: ...
 
     def end(self) -> None:
-        self._spent += self._fused if is_fused(self.optimizer) else 2e-3
+        self._spent += self._fused if is_fused(self.optimizer) else self._default
 
     def mark(self) -> float:
         return self._spent
@@ -501,11 +503,11 @@ class Kernels:
 
 
 @pytest.fixture
-def kernels(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], tuple[nn.Module, torch.optim.Optimizer]]:
+def kernels(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[nn.Module, torch.optim.Optimizer]]:
     monkeypatch.setattr(fused_step, "_tried", weakref.WeakSet())
 
-    def make(fused: float) -> tuple[nn.Module, torch.optim.Optimizer]:
-        clock = Kernels(fused)
+    def make(fused: float, default: float = 2e-3) -> tuple[nn.Module, torch.optim.Optimizer]:
+        clock = Kernels(fused, default)
         monkeypatch.setattr(fused_step, "UpdateClock", lambda: clock)
         model = network()
         clock.optimizer = accel.optimizer(torch.optim.Adam(model.parameters()))
@@ -514,33 +516,78 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], tuple[nn.Modul
     return make
 
 
-def test_the_faster_kernel_is_kept(kernels: Callable[[float], Any]) -> None:
+def test_the_faster_kernel_is_kept(kernels: Callable[..., Any]) -> None:
     model, optimizer = kernels(1e-3)
     train(model, optimizer, 1)
-    assert not settled()
+    assert not is_fused(optimizer)
     train(model, optimizer, 80)
     assert is_fused(optimizer)
-    assert settled()
 
 
 @pytest.mark.parametrize("fused", [2e-3, 4e-3])
-def test_a_kernel_that_is_not_faster(kernels: Callable[[float], Any], fused: float) -> None:
+def test_a_kernel_that_is_not_faster(kernels: Callable[..., Any], fused: float) -> None:
     model, optimizer = kernels(fused)
     train(model, optimizer, 200)
     assert not is_fused(optimizer)
     assert settled()
 
 
-def test_nothing_is_tried_while_precisions_are(
-    kernels: Callable[[float], Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("alone", [True, False])
+def test_whole_steps_are_not_tried_while_precisions_are_but_updates_are(
+    kernels: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, alone: bool
 ) -> None:
     monkeypatch.setattr(autocast_controller, "settled", lambda: False)
     model, optimizer = kernels(1e-3)
+    train(model, optimizer, 1)
+    assert settled()
+    attached[optimizer].is_timed_by_itself = alone
+    assert settled() is alone
     train(model, optimizer, 80)
-    assert not is_fused(optimizer)
+    assert is_fused(optimizer) is alone
 
 
-def test_short_runs_are_never_touched(kernels: Callable[[float], Any]) -> None:
+def test_long_updates_are_made_by_the_kernel_after_a_few(kernels: Callable[..., Any]) -> None:
+    model, optimizer = kernels(1e-3, default=0.1)
+    train(model, optimizer, 16)
+    assert is_fused(optimizer)
+
+
+class Steps:
+    """A clock for whole steps: what does not belong to the update takes as long as is said."""
+
+    def __init__(self, updates: Any, rest: float) -> None:
+        self.rest = rest
+        self.steps = 0
+        self._updates = updates
+
+    def mark(self) -> float:
+        return float(self._updates.mark() + self.rest * self.steps)
+
+    def seconds(self, start: float, end: float) -> float:
+        return end - start
+
+
+@pytest.mark.parametrize("begins", range(0, 16, 3))
+@pytest.mark.parametrize("several", [False, True])
+def test_what_it_saves_is_nobody_elses_gain(kernels: Callable[..., Any], begins: int, several: bool) -> None:
+    """Another trial, of something that makes no difference, over steps that become twice as fast by the kernel."""
+    model, optimizer = kernels(1e-3, default=9e-3)
+    if several:  # whose trial is not of whole steps either
+        second = kernels(1e-3, default=9e-3)
+        train(second[0], second[1], 3)
+    clock = Steps(attached[optimizer]._update_clock, rest=4e-3)
+    other = ABTrial(clock, TrialPolicy(seconds=0.0, iterations=8, fewest=8))
+    for step in range(200):
+        if step >= begins:
+            other.next_iteration()
+        train(model, optimizer, 1)
+        clock.steps += 1
+    assert is_fused(optimizer)
+    assert other.state is TrialState.REJECTED
+    assert other.ratio == pytest.approx(1.0)
+
+
+def test_short_runs_are_never_touched(kernels: Callable[..., Any]) -> None:
     model, optimizer = kernels(1e-3)
     seen = []
     for _ in range(8):
@@ -549,7 +596,7 @@ def test_short_runs_are_never_touched(kernels: Callable[[float], Any]) -> None:
     assert not any(seen)
 
 
-def test_a_closure_is_not_timed(kernels: Callable[[float], Any]) -> None:
+def test_a_closure_is_not_timed(kernels: Callable[..., Any]) -> None:
     model, optimizer = kernels(1e-3)
 
     def closure() -> torch.Tensor:
