@@ -1,24 +1,26 @@
 """Skip discarded gradients.
 
 The generator's step of a GAN goes backward through the discriminator, and computes gradients of its weights on the way,
-which `optimizer_D.zero_grad()` takes away before anything reads them; a discriminator's step on `generator(z)` that is
-not detached goes through the whole generator in vain. `inputs=` names what gradients are wanted of: the rest of the
-pass is left out. What is computed is the same; how kernels round that give less at once is torch's to say.
+which `optimizer_D.zero_grad()` takes away before anything reads them. `inputs=` names what gradients are wanted of, and
+the others are left out. What is computed is the same; how kernels round that give less at once is torch's to say.
 
 Left alone:
-- losses that reach no model but that which is stepped;
+- losses that go through no other model than that which is stepped, or through one that comes before it: what a pass
+  that ends early has stored is kept, and takes memory;
 - steps that are not surely preceded, in the same turn of the loop, by a `zero_grad()` of their own, or by one that
   stands before the loss's backward pass as well;
-- training in more than one function, parameters that are no model's as a whole, names that are bound again;
-- programs that read `.grad`, clip gradients, have hooks, freeze parameters, scale gradients themselves, keep gradients
-  as zeros (`set_to_none`), train in several processes or by `DataParallel`, or are run by a framework.
+- training in more than one function, optimizers that may step out of sight, parameters that are no model's as a whole,
+  names that are bound again, models that are changed;
+- programs that read `.grad`, clip gradients, have hooks, freeze parameters by hand, compute activations again, scale
+  gradients themselves, keep gradients as zeros (`set_to_none`), train in several processes or by `DataParallel`, or are
+  run by a framework.
 
 Before:
     g_loss.backward()
     optimizer_G.step()
 
 After:
-    g_loss.backward(inputs=list(generator.parameters()))
+    g_loss.backward(inputs=[p for p in generator.parameters() if p.requires_grad])
     optimizer_G.step()
 """
 
@@ -33,7 +35,7 @@ from autoaccel.analysis import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import last_name, position
-from autoaccel.edits import AddArguments, Code, Finding, Skipped, Tier
+from autoaccel.edits import AddArguments, Code, Finding, Skipped, Tier, literal
 from autoaccel.pytorch import backend_settings
 from autoaccel.rewriting.rule import Rule, UnderDeterminism
 
@@ -50,14 +52,18 @@ RULE = Rule(
 )
 
 _READING = re.compile(
-    r"(?<!autograd)\.grad\b|autograd\.backward|\b_grad\b|register_\w*hook|_hook\(|clip_grad|GradScaler|DataParallel"
-    r"|requires_grad_\((?!True\)|\))|\.requires_grad\b|set_to_none|torch\.distributed|torch\.func\b|set_grad_enabled"
-    r"|fabric|LBFGS"
-    r"|Accelerator\(|deepspeed|param_groups|add_param_group|\bapex\b|Function\)|detect_anomaly"
+    r"(?<!autograd)\.grad\b|[\"']grad[\"']|autograd\.backward|\b_grad\b|register_\w*hook|_hook\(|clip_grad|GradScaler"
+    r"|DataParallel|requires_grad_\((?!True\)|\))|\.requires_grad\b|[\"']requires_grad[\"']|set_to_none|param_groups"
+    r"|add_param_group|torch\.distributed|torch\.func\b|set_grad_enabled|fabric|LBFGS|Accelerator\(|deepspeed|\bapex\b"
+    r"|\bFunction\b|detect_anomaly|utils\.checkpoint|import checkpoint\b|checkpoint\(|checkpoint_sequential"
+    r"|grad\w*_checkpoint|\.watch\(|def (?:named_)?parameters\("
 )
-_TRAINING = re.compile(r"\.backward\(|zero_grad\(")
+_TRAINING = re.compile(r"\.backward\(|zero_grad\(|\.step\b")
 _LOOPS = (ast.For, ast.While)
-_BRANCHES = (ast.If, ast.Try, ast.Match, *_LOOPS)
+_BRANCHES = (
+    *(ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.ExceptHandler, ast.Match, ast.match_case, ast.With, *_LOOPS),
+    *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda),
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +71,7 @@ class _Optimizer:
     """An optimizer that steps in a loop: how it is written there, the models whose parameters it has, its calls."""
 
     name: str
+    parameters: str
     models: tuple[str, ...]
     zeroing: tuple[ast.Call, ...]
     steps: tuple[ast.Call, ...]
@@ -82,18 +89,14 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             continue
         (owner,) = owners
         others = {model for each in optimizers for model in each.models}.difference(owner.models)
-        in_vain = sorted(others & _models_in(script, backward, others))
+        in_vain = _models_after(script, backward, others, {*owner.models})
         if not in_vain:
             continue
         if (reason := _problem(script)) is not None:
             yield RULE.skip(backward, reason)
             continue
-        wanted = (
-            f"list({owner.models[0]}.parameters())"
-            if len(owner.models) == 1
-            else f"[{', '.join(f'*{model}.parameters()' for model in owner.models)}]"
-        )
-        edit = AddArguments(backward, (("inputs", Code(wanted)),))
+        wanted = Code(f"[p for p in {literal(owner.parameters)} if p.requires_grad]")
+        edit = AddArguments(backward, (("inputs", wanted),))
         yield RULE.finding(backward, f"gradients of `{in_vain[0]}` are computed, and discarded unread", edit)
 
 
@@ -128,13 +131,32 @@ def _optimizers(script: Script, backwards: list[ast.Call]) -> tuple[_Optimizer, 
     found = []
     for name in dict.fromkeys(ast.unparse(_receiver(each)) for each in stepping):
         steps = tuple(each for each in stepping if ast.unparse(_receiver(each)) == name)
-        models = _models_of(script, _receiver(steps[0]), scope)
-        if models is None or _is_handed_on(script, name, steps[0]):
+        parameters = _parameters_of(script, _receiver(steps[0]), scope)
+        models = () if parameters is None else _models_of(script, parameters, scope)
+        if parameters is None or not models or _is_handed_on(script, name, steps[0]):
             return ()
         of_it = {name, *(models if len(models) == 1 else ())}
         own = tuple(each for each in zeroing if ast.unparse(_receiver(each)) in of_it)
-        found.append(_Optimizer(name, models, own, steps))
-    return tuple(found)
+        found.append(_Optimizer(name, script.source(parameters), models, own, steps))
+    made = [each for each in script.find(ast.Call) if _makes_an_optimizer(script, each)]
+    known = {name for each in found for name in (each.name, *each.models)}
+    if len(made) != len(found) or any(ast.unparse(_receiver(each)) not in known for each in zeroing):
+        return ()
+    return () if any(_is_changed(script, model) for each in found for model in each.models) else tuple(found)
+
+
+def _makes_an_optimizer(script: Script, call: ast.Call) -> bool:
+    return any(value.kind is Kind.OPTIMIZER and value.node is call for value in script.values(call))
+
+
+def _is_changed(script: Script, model: str) -> bool:
+    """Whether a part of a model is exchanged: `G[0] = nn.Identity()`, `setattr(G, name, layer)`."""
+    parts: list[ast.Attribute | ast.Subscript] = [*script.find(ast.Attribute), *script.find(ast.Subscript)]
+    for each in parts:
+        if not isinstance(each.ctx, ast.Load) and ast.unparse(each).startswith((f"{model}.", f"{model}[")):
+            return True
+    changing = (*script.syntax_index.calls_named("setattr"), *script.syntax_index.calls_named("add_module"))
+    return any(model in {part.id for part in ast.walk(call) if isinstance(part, ast.Name)} for call in changing)
 
 
 def _receiver(call: ast.Call) -> ast.expr:
@@ -142,31 +164,32 @@ def _receiver(call: ast.Call) -> ast.expr:
     return call.func.value
 
 
-def _models_of(script: Script, optimizer: ast.expr, scope: ast.AST | None) -> tuple[str, ...] | None:
-    """The names of the models that an optimizer was made for, if it has their parameters and no others."""
+def _parameters_of(script: Script, optimizer: ast.expr, scope: ast.AST | None) -> ast.expr | None:
+    """What an optimizer was made for, in the same function."""
     values = [*script.values(optimizer)]
     if len(values) != 1 or values[0].kind is not Kind.OPTIMIZER or not isinstance(made := values[0].node, ast.Call):
         return None
     if values[0].script is not script or script.function(made) is not scope or not made.args:
         return None
-    parameters = made.args[0]
-    if isinstance(parameters, ast.Call) and script.qualname(parameters.func) == "itertools.chain":
-        parts: list[ast.expr] = parameters.args
-    else:
-        parts = [parameters]
+    return made.args[0]
+
+
+def _models_of(script: Script, parameters: ast.expr, scope: ast.AST | None) -> tuple[str, ...]:
+    """The names of the models whose parameters these are, and no others; none where that is not seen."""
+    chained = isinstance(parameters, ast.Call) and script.qualname(parameters.func) == "itertools.chain"
     models = []
-    for part in parts:
+    for part in parameters.args if isinstance(parameters, ast.Call) and chained else [parameters]:
         match part:
             case ast.Call(func=ast.Attribute(value=ast.Name() as model, attr="parameters"), args=[], keywords=[]):
-                if script.kind(model) is not Kind.MODULE or not _is_bound_before(script, model, made, scope):
-                    return None
+                if script.kind(model) is not Kind.MODULE or not _is_bound_before(script, model, parameters, scope):
+                    return ()
                 models.append(model.id)
             case _:
-                return None
+                return ()
     return tuple(models)
 
 
-def _is_bound_before(script: Script, name: ast.Name, made: ast.Call, scope: ast.AST | None) -> bool:
+def _is_bound_before(script: Script, name: ast.Name, made: ast.expr, scope: ast.AST | None) -> bool:
     """Whether a name is bound in this function alone, for the last time before an optimizer is made, in no loop."""
     bindings = [each for each in script.find(ast.Name) if each.id == name.id and not isinstance(each.ctx, ast.Load)]
     return bool(bindings) and all(
@@ -181,7 +204,8 @@ def _is_handed_on(script: Script, name: str, step: ast.Call) -> bool:
         if each.id == name and isinstance(each.ctx, ast.Load):
             around = script.parent(each)
             schedules = isinstance(around, ast.Call) and (last_name(around.func) or "").endswith(("LR", "Plateau"))
-            if not isinstance(around, ast.Attribute) and not schedules:
+            call = script.parent(around) if isinstance(around, ast.Attribute) else None
+            if not schedules and not (isinstance(call, ast.Call) and call.func is around):
                 return True
     return not isinstance(_receiver(step), ast.Name)
 
@@ -224,7 +248,7 @@ def _blocks(script: Script, node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
     """The branches around a place, each with the field of its statement that the place is in."""
     inner = node
     for around in script.ancestors(node):
-        if isinstance(around, (*_BRANCHES, ast.ExceptHandler, ast.match_case, ast.BoolOp, ast.IfExp)):
+        if isinstance(around, _BRANCHES):
             field = next(
                 name
                 for name, value in ast.iter_fields(around)
@@ -234,28 +258,42 @@ def _blocks(script: Script, node: ast.AST) -> Iterator[tuple[ast.AST, str]]:
         inner = around
 
 
-def _models_in(script: Script, backward: ast.Call, models: set[str]) -> set[str]:
-    """The models among some that a loss goes through, as far as assignments in its loop tell."""
+def _models_after(script: Script, backward: ast.Call, models: set[str], wanted: set[str]) -> list[str]:
+    """The models that a loss comes through from one that gradients are wanted of, as far as assignments in its loop
+    tell; none where it comes through such a model otherwise, too."""
+    through: dict[str, bool] = {}
+    loss = _receiver(backward)
+    for part in _reached(script, backward, loss, position(backward)):
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in models:
+            given = [*part.args, *(each.value for each in part.keywords)]
+            before = [found for each in given for found in _reached(script, backward, each, position(part))]
+            from_wanted = any(
+                isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id in wanted
+                for each in before
+            )
+            through[part.func.id] = through.get(part.func.id, True) and from_wanted
+    return sorted(through) if all(through.values()) else []
+
+
+def _reached(script: Script, backward: ast.Call, start: ast.expr, at: tuple[int, int]) -> Iterator[ast.AST]:
+    """The parts of an expression, and of what the names in it stand for by the time of a backward pass."""
     loop = _loop(script, backward)
     if loop is None:
-        return set()
+        return
     within: list[ast.Assign | ast.AugAssign] = [*script.within(loop, ast.Assign), *script.within(loop, ast.AugAssign)]
     assignments = sorted((each for each in within if position(each) < position(backward)), key=position)
-    found: set[str] = set()
     seen: set[ast.AST] = set()
-    pending: list[tuple[ast.AST, tuple[int, int]]] = [(_receiver(backward), position(backward))]
+    pending: list[tuple[ast.AST, tuple[int, int]]] = [(start, at)]
     while pending:
         expression, at = pending.pop()
         for part in _with_graph(expression):
-            if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in models:
-                found.add(part.func.id)
+            yield part
             if isinstance(part, ast.Name):
                 made = [each for each in assignments if position(each) < at and part.id in _targets(each)]
                 for each in made[-1:]:
                     if each not in seen:
                         seen.add(each)
                         pending.append((each.value, position(each)))
-    return found
 
 
 def _targets(assignment: ast.Assign | ast.AugAssign) -> set[str]:

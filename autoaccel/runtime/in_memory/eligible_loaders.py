@@ -26,6 +26,7 @@ from .torch_datasets import read_samples
 _COLLATED: Final = dict(collate.default_collate_fn_map)
 # How often a dataset may be read anew in one pass before that costs more than it saves.
 _MOST_READ: Final = 4
+_FEWEST_BATCHES: Final = 8
 
 
 class InMemoryLoader:
@@ -63,6 +64,8 @@ class InMemoryLoader:
             lookup = BatchLookup(read_samples(loader.dataset, guard), guard, self._placement)
             if lookup.one_by_one and may_have_workers(loader):
                 raise Unsupported("its workers resize its images meanwhile")
+            if lookup.one_by_one and len(loader) < _FEWEST_BATCHES:
+                raise Unsupported("of so few batches the first one, made twice, is too great a part")
             self._lookup = lookup
         except Unsupported as reason:
             self.give_up(str(reason))

@@ -196,8 +196,11 @@ def _line(script: Script, other: Script, node: ast.AST) -> str:
     return f" in line {getattr(node, 'lineno', 1)}{file}"
 
 
-_WHOLE_MODELS = re.compile(r"list\([\w.]+\.parameters\(\)\)|\[(?:\*[\w.]+\.parameters\(\)(?:, )?)+\]")
-"""`list(generator.parameters())`, `[*encoder.parameters(), *decoder.parameters()]`"""
+_WHOLE_MODELS = re.compile(
+    r"\[(\w+) for \1 in (?:[\w.]+\.parameters\(\)|[\w.]*chain\((?:[\w.]+\.parameters\(\)[,\s]*)+\))"
+    r" if \1\.requires_grad\]"
+)
+"""`[p for p in generator.parameters() if p.requires_grad]`, as AA606 writes it."""
 
 
 def _unseen_by_reducer(script: Script) -> ast.AST | None:
