@@ -105,7 +105,7 @@ class FusedStep:
         self._update_clock = UpdateClock()
         self._fit = KernelFit()
         attached[optimizer] = self
-        optimizer.register_step_pre_hook(self._before_step)
+        self._hook = optimizer.register_step_pre_hook(self._before_step)
         optimizer.register_step_post_hook(self._after_step)
         optimizer.register_state_dict_post_hook(_as_by_default)
         optimizer.register_load_state_dict_post_hook(self._after_loading)
@@ -124,7 +124,7 @@ class FusedStep:
         if self._is_over():
             return
         fused = self._next_step() if self.question.trial is not None else bool(self.question.answer)
-        if fused and (problem := self._fit.problem(optimizer)):
+        if fused and (problem := self._later_hook(optimizer) or self._fit.problem(optimizer)):
             self.question.decide(False, problem)
             fused = False
         self._switch(optimizer, fused=fused)
@@ -141,6 +141,11 @@ class FusedStep:
         if self._running:
             self._end(optimizer)
             count_versions(self._fit.updated)
+
+    def _later_hook(self, optimizer: torch.optim.Optimizer) -> str:
+        """What may still change gradients after they were looked at."""
+        last = next(reversed(optimizer._optimizer_step_pre_hooks), None)  # noqa: SLF001
+        return "" if last == self._hook.id else "a hook runs before the step"
 
     def _is_over(self) -> bool:
         return self.question.answer is False
@@ -175,7 +180,8 @@ class FusedStep:
         self.is_timed_by_itself = on_cpu
         clock = self._update_clock if on_cpu else clock_of(place)
         policy = _UPDATES if on_cpu else _STEPS
-        problem, facts = _unsuitable(optimizer), facts_of(optimizer, place)
+        problem = _unsuitable(optimizer)
+        facts = () if problem else facts_of(optimizer, place)
         untried = not on_cpu if torch.backends.cudnn.deterministic else None  # the kernel is the same in each run
         self.question.ask(problem, facts, clock, policy, "against the default", untried=untried)
         _tried.add(self)
@@ -234,6 +240,8 @@ def _unsuitable(optimizer: torch.optim.Optimizer) -> str:
     if any(group.get(name) is False for group in optimizer.param_groups for name in ("fused", "foreach")):
         return _BY_HAND
     for parameter in parameters_of(optimizer):
+        if torch.nn.parameter.is_lazy(parameter):
+            return "parameters that have no size yet"
         if parameter.dtype is not torch.float32 or parameter.device.type not in ("cpu", "cuda"):
             return f"{parameter.dtype} parameters on {parameter.device.type}"
     return ""

@@ -15,7 +15,8 @@ import torch
 
 _contiguous = torch.Tensor.is_contiguous
 _strides = torch.Tensor.stride
-_shape = attrgetter("shape")
+_is_negated = torch.Tensor.is_neg
+_make = attrgetter("shape", "dtype")
 _END: Final = object()  # of a list: what is longer or shorter is another one
 
 
@@ -29,21 +30,25 @@ class KernelFit:
     def problem(self, optimizer: torch.optim.Optimizer) -> str:
         """Why the fused kernel cannot make the next step; empty if it can."""
         for group in optimizer.param_groups:
-            if any(isinstance(each, torch.Tensor) for each in (group["lr"], *group["betas"])):
-                return "settings are tensors"
+            if not all(isinstance(each, int | float) for each in (group["lr"], *group["betas"])):
+                return "settings are not numbers"
+            if any(type(group.get(name, False)) is not bool for name in ("amsgrad", "maximize")):
+                return "flags are not True or False"
+            if group.get("capturable") or group.get("differentiable"):
+                return "its implementation is chosen since"
         if self._known is None or not self._known.is_as_it_was(optimizer):
             if problem := _problem(optimizer):
                 return problem
-            self._known = _Fitting(optimizer)
-            self.updated = self._known.updated
+            found = _Fitting(optimizer)
+            self.updated = found.updated
+            self._known = found if found.has_states else None
         return ""
 
 
 class _Fitting:
     """Tensors that the kernel was found to update rightly, and what may change of them.
 
-    That a tensor is another one is seen by its identity, that its memory is, by its layout and shape. Gradients have
-    the shape of their parameter; where they have not its type, the kernel refuses them itself, as the default does.
+    That a tensor is another one is seen by its identity, that its memory is, by its layout, shape and type.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
@@ -58,7 +63,8 @@ class _Fitting:
         tensors: list[Any] = [*self.updated, *self._moments, *(each.grad for each in self.updated)]
         self._layout: Callable[[Any], Any] = _contiguous if all(map(_contiguous, tensors)) else _strides
         self._layouts = list(map(self._layout, tensors))
-        self._shapes = list(map(_shape, self.updated))
+        self._makes = list(map(_make, tensors))
+        self.has_states = len(self._used) == len(self.updated)
 
     def is_as_it_was(self, optimizer: torch.optim.Optimizer) -> bool:
         state = optimizer.state
@@ -70,12 +76,13 @@ class _Fitting:
         ):
             return False
         gradients: list[Any] = [each.grad for each in self.updated]
+        tensors = [*self.updated, *self._moments, *gradients]
         try:
-            layouts = list(map(self._layout, chain(self.updated, self._moments, gradients)))
+            layouts, negated = list(map(self._layout, tensors)), any(map(_is_negated, tensors))
         except (TypeError, RuntimeError):  # one has no gradient now, or one that does not lie in memory value by value
             return False
-        shapes = list(map(_shape, self.updated))
-        return layouts == self._layouts and shapes == self._shapes and all(each.grad is None for each in self._idle)
+        alike = layouts == self._layouts and list(map(_make, tensors)) == self._makes
+        return alike and not negated and all(each.grad is None for each in self._idle)
 
 
 def _are(these: Iterable[Any], those: list[Any]) -> bool:
@@ -85,6 +92,7 @@ def _are(these: Iterable[Any], those: list[Any]) -> bool:
 
 def _problem(optimizer: torch.optim.Optimizer) -> str:
     """Looks at all tensors: those of the state have the parameter's strides where that is dense."""
+    counts: set[int] = set()
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             gradient = parameter.grad
@@ -93,13 +101,21 @@ def _problem(optimizer: torch.optim.Optimizer) -> str:
             state = optimizer.state.get(parameter)
             if gradient.layout is not torch.strided or gradient.dtype is not torch.float32:
                 return "gradients are not plain float32"
+            if parameter.dtype is not torch.float32:
+                return f"{parameter.dtype} parameters"
             if not _in_same_order(gradient, parameter):
                 return "gradients are laid out otherwise than parameters"
+            if _is_negated(gradient) or _is_negated(parameter):
+                return "values are to be negated when they are read"
             if not state:
                 if not _in_same_order(torch.empty_like(parameter, device="meta"), parameter):
                     return "a parameter is laid out otherwise than its state will be"
             elif not _fits(state, parameter):
                 return "the state is laid out otherwise than parameters"
+            elif id(state["step"]) in counts:
+                return "parameters share a count of steps"
+            else:
+                counts.add(id(state["step"]))
     return ""
 
 
@@ -120,4 +136,6 @@ def _fits(state: dict[str, Any], parameter: torch.Tensor) -> bool:
     if not isinstance(step, torch.Tensor) or step.dtype is not torch.float32:
         return False
     moments = [each for name, each in state.items() if name != "step"]
-    return all(isinstance(each, torch.Tensor) and _in_same_order(each, parameter) for each in moments)
+    return all(
+        isinstance(each, torch.Tensor) and _in_same_order(each, parameter) and not _is_negated(each) for each in moments
+    )

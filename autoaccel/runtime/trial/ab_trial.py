@@ -38,6 +38,7 @@ _NEVER_SHORT: Final = 12  # iterations of the candidate, none of which is among 
 _ALWAYS_LONG: Final = 6  # iterations of the candidate, each of which is longer than the middle by a clear loss
 _INTERRUPTED: Final = 5.0  # times as long as usual, at most, is put down to other programs
 _LOSS: Final = 1.25  # times as long is a clear loss
+_LOSS_AT_ONCE: Final = 6.0
 _LATE: Final = 2000  # iterations whose durations are still to come: more, and they never will
 
 
@@ -203,8 +204,14 @@ class ABTrial:
 
     @property
     def is_clear_loss(self) -> bool:
-        """Whether the candidate is so much slower that little evidence will do: all that can be lost is a gain."""
-        return bool(self._gains) and _interquartile_mean(self._gains) + self._doubt() < -math.log(_LOSS)
+        """Whether the candidate is so much slower that little evidence will do: all that can be lost is a gain.
+
+        A single measurement does where no interruption by another program makes a step so long.
+        """
+        if not self._gains:
+            return False
+        loss = _LOSS if len(self._gains) > 1 else _LOSS_AT_ONCE
+        return _interquartile_mean(self._gains) + self._doubt() < -math.log(loss)
 
     # ------------------------------------------------------------ durations that have become known
 

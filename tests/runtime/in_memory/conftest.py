@@ -1,4 +1,4 @@
-"""torchvision where there is one; the stand-in elsewhere."""
+"""torchvision where there is one; the stand-in elsewhere. Small datasets are looked into."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from autoaccel.runtime.in_memory import eligible_loaders
 
 STANDINS = Path(__file__).resolve().parents[2] / "standins"
 
@@ -34,3 +36,9 @@ def _forget() -> None:
 def torchvision() -> Iterator[ModuleType]:
     yield _imported()
     _forget()
+
+
+@pytest.fixture(autouse=True)
+def few_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Datasets of these tests are small: loaders of a few batches are looked into as well."""
+    monkeypatch.setattr(eligible_loaders, "_FEWEST_BATCHES", 1)

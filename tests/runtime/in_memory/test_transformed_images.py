@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.utils.data import DataLoader, Subset
 
-from autoaccel.runtime.in_memory import device_placement, transformed_images
+from autoaccel.runtime.in_memory import device_placement, eligible_loaders, transformed_images
 from autoaccel.runtime.loading.loader_settings import WorkerCount
 from autoaccel.runtime.loading.worker_count import Machine
 from tests.runtime.in_memory.comparing import as_if, content, found, left_to_torch, same, seed, whole
@@ -280,3 +280,13 @@ def test_workers_resize_meanwhile(make: Make, torchvision: ModuleType) -> None:
     resize = torchvision.transforms.Resize(32)
     left_to_torch(lambda: DataLoader(make(resize), num_workers=WorkerCount(2)), "workers resize its images")
     assert len([*whole(DataLoader(make(resize), num_workers=WorkerCount(0)))]) == COUNT
+
+
+def test_a_loader_of_a_few_batches_is_left_to_torch(
+    make: Make, torchvision: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first batch, which is made twice, is a great part of it."""
+    monkeypatch.setattr(eligible_loaders, "_FEWEST_BATCHES", 8)
+    dataset = make(torchvision.transforms.Resize(14))
+    left_to_torch(lambda: DataLoader(dataset, batch_size=2), "so few batches")
+    [*whole(DataLoader(dataset, batch_size=1))]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import pickle
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -21,6 +23,7 @@ from autoaccel.runtime.optim import fused_step, kernel_fit
 from autoaccel.runtime.optim.fused_step import attached, is_fused, settled
 from autoaccel.runtime.trial.ab_trial import ABTrial, TrialPolicy, TrialState
 
+HOOKS: Any = importlib.import_module("torch.optim.optimizer")
 ADAMS = (torch.optim.Adam, torch.optim.AdamW)
 
 
@@ -609,3 +612,89 @@ def test_a_closure_is_not_timed(kernels: Callable[..., Any]) -> None:
         optimizer.step(closure)
     assert not is_fused(optimizer)
     assert settled()
+
+
+def flags_as_numbers(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    optimizer.param_groups[0]["amsgrad"] = 0
+
+
+def numpy_rate(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    optimizer.param_groups[0]["lr"] = np.array(0.1)
+
+
+def later_hook(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    def transpose(*_: Any) -> None:
+        transposed(model[0].weight)  # type: ignore[index]
+
+    optimizer.register_step_pre_hook(transpose)
+
+
+def moments_in_place(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    moments = optimizer.state[model[0].weight]["exp_avg"]  # type: ignore[index]
+    moments.data = moments.t().contiguous().t()
+
+
+def gradient_of_one_number(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    def reduce(*_: Any) -> None:
+        weight = model[0].weight  # type: ignore[index]
+        weight.grad.data = weight.grad.mean(0, keepdim=True)
+
+    HOOKS.register_optimizer_step_pre_hook(reduce)
+
+
+@pytest.fixture
+def no_hooks_of_all() -> Iterator[None]:
+    yield
+    HOOKS._global_optimizer_pre_hooks.clear()
+
+
+@pytest.mark.usefixtures("at_once", "no_hooks_of_all")
+@pytest.mark.parametrize("change", [flags_as_numbers, numpy_rate, later_hook, moments_in_place, gradient_of_one_number])
+def test_what_the_kernel_would_refuse_or_misread_is_the_defaults(change: Any) -> None:
+    results = []
+    for wrap in (unchanged, accel.optimizer):
+        model = network()
+        optimizer = wrap(torch.optim.Adam(model.parameters(), lr=0.1))
+        train(model, optimizer, 2)
+        change(model, optimizer)
+        results.append(train(model, optimizer, 2))
+        HOOKS._global_optimizer_pre_hooks.clear()
+    near(results[1], results[0])
+    assert not is_fused(optimizer)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_states_that_are_touched_before_the_first_step() -> None:
+    results = []
+    for wrap in (unchanged, accel.optimizer):
+        model = network()
+        optimizer = wrap(torch.optim.Adam(model.parameters(), lr=0.1))
+        for each in model.parameters():
+            assert optimizer.state[each] == {}
+        train(model, optimizer, 2)
+        moments = optimizer.state[model[0].weight]  # type: ignore[index]
+        moments["exp_avg"] = moments["exp_avg"].t().contiguous().t()
+        results.append(train(model, optimizer, 2))
+    near(results[1], results[0])
+
+
+@pytest.mark.usefixtures("at_once")
+def test_gradients_that_are_negated_when_they_are_read() -> None:
+    results = []
+    for wrap in (unchanged, accel.optimizer):
+        real, imaginary = nn.Parameter(torch.tensor(0.3)), nn.Parameter(torch.tensor(0.5))
+        optimizer = wrap(torch.optim.Adam([real, imaginary], lr=0.1))
+        for _ in range(3):
+            optimizer.zero_grad()
+            torch.autograd.backward((torch.complex(real, imaginary).conj() - (1 + 2j)).abs().square())
+            optimizer.step()
+        results.append([real.detach(), imaginary.detach()])
+    near(results[1], results[0])
+
+
+def test_layers_without_a_size_yet() -> None:
+    model = nn.ModuleList([nn.Linear(2, 2), nn.LazyLinear(3)])
+    optimizer = accel.optimizer(torch.optim.Adam(model.parameters()))
+    model[0](torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    assert not is_fused(optimizer)
