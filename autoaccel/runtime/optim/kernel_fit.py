@@ -34,7 +34,7 @@ class KernelFit:
                 return "settings are not numbers"
             if any(type(group.get(name, False)) is not bool for name in ("amsgrad", "maximize")):
                 return "flags are not True or False"
-            if group.get("capturable") or group.get("differentiable"):
+            if group.get("differentiable"):
                 return "its implementation is chosen since"
         if self._known is None or not self._known.is_as_it_was(optimizer):
             if problem := _problem(optimizer):
