@@ -16,7 +16,8 @@ import torch
 _contiguous = torch.Tensor.is_contiguous
 _strides = torch.Tensor.stride
 _is_negated = torch.Tensor.is_neg
-_make = attrgetter("shape", "dtype")
+_size = torch.Tensor.numel
+_shape, _dtype = attrgetter("shape"), attrgetter("dtype")
 _END: Final = object()  # of a list: what is longer or shorter is another one
 
 
@@ -48,7 +49,8 @@ class KernelFit:
 class _Fitting:
     """Tensors that the kernel was found to update rightly, and what may change of them.
 
-    That a tensor is another one is seen by its identity, that its memory is, by its layout, shape and type.
+    That a tensor is another one is seen by its identity, that its memory is, by its layout and size; of parameters the
+    shape and the type are compared as well.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
@@ -63,7 +65,8 @@ class _Fitting:
         tensors: list[Any] = [*self.updated, *self._moments, *(each.grad for each in self.updated)]
         self._layout: Callable[[Any], Any] = _contiguous if all(map(_contiguous, tensors)) else _strides
         self._layouts = list(map(self._layout, tensors))
-        self._makes = list(map(_make, tensors))
+        self._sizes = list(map(_size, tensors))
+        self._shapes, self._dtypes = list(map(_shape, self.updated)), list(map(_dtype, self.updated))
         self.has_states = len(self._used) == len(self.updated)
 
     def is_as_it_was(self, optimizer: torch.optim.Optimizer) -> bool:
@@ -78,11 +81,17 @@ class _Fitting:
         gradients: list[Any] = [each.grad for each in self.updated]
         tensors = [*self.updated, *self._moments, *gradients]
         try:
-            layouts, negated = list(map(self._layout, tensors)), any(map(_is_negated, tensors))
+            layouts, negated = list(map(self._layout, tensors)), any(map(_is_negated, gradients))
         except (TypeError, RuntimeError):  # one has no gradient now, or one that does not lie in memory value by value
             return False
-        alike = layouts == self._layouts and list(map(_make, tensors)) == self._makes
-        return alike and not negated and all(each.grad is None for each in self._idle)
+        return (
+            layouts == self._layouts
+            and list(map(_size, tensors)) == self._sizes
+            and list(map(_shape, self.updated)) == self._shapes
+            and list(map(_dtype, self.updated)) == self._dtypes
+            and not negated
+            and all(each.grad is None for each in self._idle)
+        )
 
 
 def _are(these: Iterable[Any], those: list[Any]) -> bool:
