@@ -2,8 +2,9 @@
 
 On a CPU torch calls two logarithms of the C library for each element of `F.binary_cross_entropy`, one element after the
 other; for pictures, that is half of the time that a step of a variational autoencoder takes. The runtime computes it by
-torch's vectorised logarithms, three times as fast. The last digits of the loss differ by rounding; its gradients come
-from torch's own kernel, bit for bit. On other devices, and for few elements, it is torch's own function.
+torch's vectorised logarithms, two to three and a half times as fast. The last digits of the loss differ by rounding;
+its gradients come from torch's own kernel, bit for bit. On other devices, and for few elements, it is torch's own
+function.
 
 Left alone:
 - losses that nothing shows to be of many elements: what a discriminator or a classifier says of each sample. Shown they

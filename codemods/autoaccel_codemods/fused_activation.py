@@ -1,9 +1,9 @@
 """Fuse activations.
 
 An activation that is written out, `x * torch.sigmoid(x)`, goes through memory once for each of its operations, forward
-and backward, and keeps most of what lies between. torch has GELU and SiLU (swish) in one kernel each: two to four times
-as fast on a CPU, with less memory. What a formula computes is told by its values at many places, however it is spelled.
-Results differ by rounding.
+and backward, and keeps most of what lies between. torch has GELU and SiLU (swish) in one kernel each: up to three and a
+half times as fast on a CPU, with less memory. What a formula computes is told by its values at many places, however it
+is spelled. Results differ by rounding.
 
 Left alone:
 - formulas of more than one operand, or of one that has no name, and those that torch has no kernel for:

@@ -1,9 +1,9 @@
 """Pool pictures by pixel.
 
 Of pictures that lie channel by channel torch's max pooling compares one number after the other on a CPU: in small
-networks of convolutions that is up to 40 % of a step. The runtime pools a copy that lies pixel by pixel, 16 channels at
-a time, two to five times as fast, copies included. Values and gradients are the same bit for bit. On other devices, for
-few numbers and for pictures that lie pixel by pixel already it is torch's own function.
+networks of convolutions that is a good part of a step. The runtime pools a copy that lies pixel by pixel, 16 channels
+at a time, two to three times as fast forward and backward, copies included. Values and gradients are the same bit for
+bit. On other devices, for few numbers and for pictures that lie pixel by pixel already it is torch's own function.
 
 Left alone:
 - programs that export, script, trace, quantize or count the operations of models, or intercept calls of torch;
