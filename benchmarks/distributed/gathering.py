@@ -1,9 +1,10 @@
-"""`python -m benchmarks.distributed.gathering`: what it costs that every rank gets the outputs of all, by their size.
+"""`python -m benchmarks.distributed.gathering`: what it costs that every rank has the outputs of all, by their size.
 
 A hidden layer and an output layer are trained by two ranks on the CPU, over gloo, with a mean over samples: with
-`accel.distribute`, where each rank gets all outputs and computes the whole loss, and as each rank would keep to its own
-rows, which torch's `DistributedDataParallel` does with a loss of these rows alone. Both make the same steps. They take
-turns, so that what else the machine does falls on both; the median of the steps counts.
+`accel.distribute`, where each rank gets all outputs and computes the whole loss, or from 1 MiB on computes that of its
+rows (`deferred_outputs.py`), and as each rank would keep to its own rows, which torch's `DistributedDataParallel` does
+with a loss of these rows alone. Both make the same steps. They take turns, so that what else the machine does falls on
+both; the median of the steps counts.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def page(rows: list[list[float]]) -> str:
         "`python -m benchmarks.distributed.gathering`, which says what is done; two CPU cores, in use by others,",
         f"a thread for each rank, torch {torch.__version__}. Batches of {ROWS} rows, float32; milliseconds of a step.",
         "",
-        "| outputs of a row | outputs of a batch, MB | all outputs on each rank | each rank its own | times |",
+        "| outputs of a row | outputs of a batch, MB | `accel.distribute` | each rank its own | times |",
         "|---:|---:|---:|---:|---:|",
     ]
     for width, both, own in rows:

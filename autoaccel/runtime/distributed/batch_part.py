@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -21,16 +21,22 @@ Site = tuple[object, int, int]
 
 
 class Whole:
-    """A forward pass over all rows, that notes which random numbers it draws."""
+    """A forward pass over all rows, that notes which random numbers it draws, and whether it takes means of all."""
 
     rows = None
 
     def __init__(self) -> None:
         self.draws: list[tuple[Site, tuple[int, ...]]] = []
+        self.has_means = False
 
     def batch_dim(self, shape: tuple[int, ...]) -> None:
         """A tensor of this shape is filled with random numbers."""
         self.draws.append((_site(), tuple(shape)))
+
+    def meets_at_mean(self) -> bool:
+        """A mean of all elements of a tensor is taken: of all rows as it stands."""
+        self.has_means = True
+        return False
 
 
 class Share:
@@ -38,14 +44,20 @@ class Share:
 
     Args:
         dims: Where random numbers were seen to be drawn, along which dimension rows lie there.
+        meet: Sees that all ranks are at a mean of all elements of a tensor; None where a pass over all rows has none.
         expected: What a pass over all rows has drawn, for a pass that shall draw the same.
     """
 
     def __init__(
-        self, rows: RankRows, dims: dict[Site, int | None], expected: list[tuple[Site, tuple[int, ...]]] | None = None
+        self,
+        rows: RankRows,
+        dims: dict[Site, int | None],
+        meet: Callable[[], None] | None,
+        expected: list[tuple[Site, tuple[int, ...]]] | None = None,
     ) -> None:
         self.rows: RankRows = rows
         self.dims = dims
+        self._meet = meet
         self._expected = None if expected is None else iter(expected)
 
     def batch_dim(self, shape: tuple[int, ...]) -> int | None:
@@ -62,6 +74,13 @@ class Share:
                 f"accel.distribute: random numbers of shape {tuple(shape)} do not go by rows of the batch"
             )
         return dim
+
+    def meets_at_mean(self) -> bool:
+        """Whether a mean of all elements of a tensor is one over all ranks; they are at it, all of them, then."""
+        if self._meet is None:
+            return False
+        self._meet()
+        return True
 
     def _compare(self, site: Site, shape: tuple[int, ...]) -> None:
         assert self._expected is not None

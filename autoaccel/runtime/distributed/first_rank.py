@@ -16,7 +16,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 import torch
 
 from .. import devices
-from . import process_group
+from . import deferred_outputs, process_group
 from .process_group import Group
 
 _P = ParamSpec("_P")
@@ -69,10 +69,11 @@ def save(obj: Any, path: Any, *args: Any, **kwargs: Any) -> None:
     if group is None or in_memory:
         torch.save(obj, path, *args, **kwargs)
         return
+    obj = deferred_outputs.whole(obj)
     key = _numbered("save")
     group.count_save()
     if group.rank == 0:
-        with _publishing(group, key):
+        with group.apart("accel.save()"), _publishing(group, key):
             torch.save(obj, path, *args, **kwargs)
     else:
         _await(group, key)
@@ -114,6 +115,7 @@ def _call_first(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs)
 
 @contextmanager
 def _in_order(group: Group) -> Iterator[None]:
+    deferred_outputs.gather_all(group)
     key = _numbered("first")
     leads = group.rank == 0 or os.environ.get("LOCAL_RANK", "0") == "0"
     place = "waiting for the block of accel.first()"

@@ -23,11 +23,22 @@ from torch.utils import _pytree as pytree
 from .. import devices
 from ..environment import Decision, note
 from ..execution_mode import is_traced
-from . import batch_norm, batch_part, gradient_reduction, process_group, random_draws, sharding, shares
+from . import (
+    batch_means,
+    batch_norm,
+    batch_part,
+    deferred_outputs,
+    gradient_reduction,
+    process_group,
+    random_draws,
+    sharding,
+    shares,
+)
 from .row_independence import RowIndependence, examine, put_back_unless
 from .shares import RankRows
 
 _Model = TypeVar("_Model", bound=nn.Module)
+_AT_A_MEAN: Final = 2.0  # what ranks tell one another; 1.0 is that a model cannot be shared, 0.0 that all is well
 _SPARE: Final = 1  # rows beyond two for each rank, of those that are tried first, so that shares are uneven
 
 _FIELDS: Final = (
@@ -72,6 +83,8 @@ def distribute(model: _Model, shard: bool = False) -> _Model:
     group = process_group.join("cpu" if place is None else place.type)
     random_draws.install()
     batch_norm.install()
+    batch_means.install()
+    deferred_outputs.install()
     gradient_reduction.install()
     process_group.share_generators(group)
     _share_values(model, group)
@@ -126,6 +139,7 @@ class GlobalForward:
         if group is None or group.is_apart() or batch_part.current() is not None or is_traced():
             return self._forward(*args, **kwargs)
         self._calls += 1
+        args, kwargs = deferred_outputs.whole((args, kwargs))
         batch = _Batch(args, kwargs)
         self._meet(batch)
         if batch.count < self._group.size:
@@ -187,19 +201,40 @@ class GlobalForward:
             return self._forward(*args, **kwargs)
 
         with group.naming_the_lost(place):
-            found = examine(self._model, compute, RankRows(few.count, group.rank, group.size))
-        verdicts = [bool(each[0]) for each in group.exchange([float(bool(found.problem))], place)]
-        if any(verdicts) and not found.problem:
-            return RowIndependence(f"rank {verdicts.index(True)} cannot compute a part of it")
+            found = examine(self._model, compute, RankRows(few.count, group.rank, group.size), self._meet_at_mean)
+        verdicts = [_AT_A_MEAN]
+        while _AT_A_MEAN in verdicts:  # what one rank has no mean for, another may have one for
+            verdicts = [each[0] for each in group.exchange([float(bool(found.problem))], place)]
+            if any(verdicts) and not found.problem:
+                rank = next(rank for rank, each in enumerate(verdicts) if each)
+                found = RowIndependence(f"rank {rank} cannot compute a part of it")
         return found
+
+    def _meet_at_mean(self) -> None:
+        self._agree_on_means(_AT_A_MEAN)
+
+    def _agree_on_means(self, mine: float) -> None:
+        """See that all ranks are at a mean of the batch, or all behind the last one: it may hang on what is in rows."""
+        theirs = self._group.exchange([mine], f"at a mean in call {self._calls} of {self._name}")
+        if any(each != mine for (each,) in theirs):
+            raise RuntimeError(
+                f"accel.distribute: a mean over the batch is taken by some ranks only, at call {self._calls} of "
+                f"{self._name}; whether there is one may not hang on what is in the rows"
+            )
 
     def _share(self, batch: _Batch, found: RowIndependence) -> Any:
         """The outputs of this rank's rows."""
         rows = RankRows(batch.count, self._group.rank, self._group.size)
         with self._group.naming_the_lost(f"at call {self._calls} of {self._name}"):
             args, kwargs = batch.arguments(rows)
-            with batch_part.computing(batch_part.Share(rows, found.draws)):
-                return self._forward(*args, **kwargs)
+            with batch_part.computing(self._view(rows, found)):
+                share = self._forward(*args, **kwargs)
+            if found.has_means:
+                self._agree_on_means(0.0)
+            return share
+
+    def _view(self, rows: RankRows, found: RowIndependence) -> batch_part.Share:
+        return batch_part.Share(rows, found.draws, self._meet_at_mean if found.has_means else None)
 
     def _are_alike(self, share: Any, found: RowIndependence) -> bool:
         """Whether outputs of all ranks have one shape but for their rows: what is padded to the longest may not."""
@@ -217,10 +252,10 @@ class GlobalForward:
         leaves, form = pytree.tree_flatten(share)
         if len(leaves) != len(found.outputs):
             raise RuntimeError(f"accel.distribute: {self._name} gives outputs of another form than at first")
-        before = functools.partial(_rows_again, batch_part.Share(rows, found.draws))
+        before = functools.partial(_rows_again, self._view(rows, found))
         with self._group.naming_the_lost(f"at call {self._calls} of {self._name}"):
             gathered = [
-                leaf if dim is None else shares.gather(leaf, rows, dim, before)
+                leaf if dim is None else deferred_outputs.gathered(leaf, rows, dim, before)
                 for leaf, dim in zip(leaves, found.outputs, strict=True)
             ]
         return pytree.tree_unflatten(gathered, form)

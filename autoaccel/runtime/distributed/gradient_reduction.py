@@ -19,7 +19,8 @@ import torch
 from torch import nn
 
 from ..execution_mode import in_backward
-from . import batch_part, process_group
+from . import batch_part, deferred_outputs, process_group
+from .deferred_outputs import DeferredOutput
 
 _COMPARED: Final = 3  # backward passes at whose beginning ranks compare their losses
 _SAME: Final = 1e-3  # of a loss: devices round otherwise
@@ -84,6 +85,7 @@ def install() -> None:
         inputs: Any = None,
     ) -> None:
         group = process_group.current()
+        tensors, grad_tensors = deferred_outputs.whole((tensors, grad_tensors))
         options = {"grad_variables": grad_variables, "inputs": inputs}
         # a checkpoint goes backward inside of the pass that was told of; in accel.first() every rank has whole batches
         if group is None or group.is_apart() or in_backward():
@@ -104,8 +106,15 @@ def install() -> None:
                 "accel.distribute: gradients that torch.autograd.grad gives of a model's parameters are those of one "
                 "rank; loss.backward() averages them"
             )
+        listed = _listed(inputs)
+        own = [each.for_gradients() if isinstance(each, DeferredOutput) else each for each in listed]
         with batch_part.computing(batch_part.current()):  # as it is now, also after an exception
-            return original_grad(outputs, inputs, *args, **kwargs)
+            found = original_grad(deferred_outputs.whole(outputs), own, *args, **kwargs)
+        pairs = zip(listed, found, strict=True)
+        return tuple(
+            each.of_all_rows(one) if isinstance(each, DeferredOutput) and one is not None else one
+            for each, one in pairs
+        )
 
     torch.autograd.backward = backward
     torch.autograd.grad = grad

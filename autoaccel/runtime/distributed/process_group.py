@@ -93,6 +93,11 @@ class Group:
         """Whether this rank is in such a block."""
         return bool(self._apart)
 
+    def see_all(self, place: str) -> None:
+        """Raise a `RuntimeError` where ranks cannot meet."""
+        if self._apart:
+            raise RuntimeError(f"accel: ranks cannot meet inside of the block of {self._apart[-1]}; this is {place}")
+
     def count_save(self) -> None:
         """Note that this rank has come to a save; in a block that not all run, saves do not count."""
         if not self._apart:
@@ -108,8 +113,7 @@ class Group:
         Raises:
             RuntimeError: Another rank has ended, or does not come.
         """
-        if self._apart:
-            raise RuntimeError(f"accel: ranks cannot meet inside of the block of {self._apart[-1]}; this is {place}")
+        self.see_all(place)
         mine = torch.tensor(values, dtype=torch.float64)
         found = [torch.empty_like(mine) for _ in range(self.size)]
         with self.naming_the_lost(place):

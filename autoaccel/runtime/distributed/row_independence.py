@@ -9,7 +9,7 @@ random numbers that are drawn out of sight. Everything that a forward pass chang
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -23,6 +23,9 @@ from . import batch_part
 from .shares import RankRows
 
 _TOLERANCE: Final = {torch.float64: 1e-9, torch.float32: 1e-3, torch.float16: 5e-2, torch.bfloat16: 5e-2}
+_OF_ALL_ROWS: Final = {torch.float64: 1e-12, torch.float32: 1e-5, torch.float16: 0.0, torch.bfloat16: 0.0}
+"""Of outputs without rows: before a model has learned, the mean loss of some rows is much like that of others."""
+
 _SHARDING: Final = "torch.distributed.fsdp."  # whose hooks bring parameters together
 
 
@@ -33,22 +36,25 @@ class RowIndependence:
     problem: why ranks may not share a batch; empty where they may.
     outputs: along which dimension each output has rows of the batch; None where it has none.
     draws: the same of random numbers that the forward pass draws, by their place in the program.
+    has_means: whether it takes means of all elements of tensors, as a loss does.
     """
 
     problem: str = ""
     outputs: tuple[int | None, ...] = ()
     draws: dict[batch_part.Site, int | None] = field(default_factory=dict)
+    has_means: bool = False
 
 
 Compute = Callable[[RankRows | None], Any]
 """A forward pass of some rows of a batch, or of all of them."""
 
 
-def examine(model: nn.Module, compute: Compute, rows: RankRows) -> RowIndependence:
+def examine(model: nn.Module, compute: Compute, rows: RankRows, meet: Callable[[], None]) -> RowIndependence:
     """Try a model on a batch of `rows.count` rows, of which this rank has its share.
 
     Args:
         compute: Computes the rows that it is told, or with None all of the few.
+        meet: Sees that all ranks are at a mean, or raises.
     """
     if (hooked := next((name for name, each in model.named_modules() if name and _watched(each)), None)) is not None:
         return RowIndependence(f"{hooked} has hooks, which would see the rows of one rank")
@@ -64,7 +70,7 @@ def examine(model: nn.Module, compute: Compute, rows: RankRows) -> RowIndependen
         drawn, left, kept = RngState(cuda=True), _buffers(model), _kept(model)
         state.restore()
         _restore(model, before)
-        share_view = batch_part.Share(rows, {}, whole_view.draws)
+        share_view = batch_part.Share(rows, {}, meet if whole_view.has_means else None, whole_view.draws)
         try:
             with batch_part.computing(share_view):
                 share = compute(rows)
@@ -76,21 +82,23 @@ def examine(model: nn.Module, compute: Compute, rows: RankRows) -> RowIndependen
             return RowIndependence("its buffers hang on all rows of a batch")
         if not _same(_kept(model), kept):
             return RowIndependence("it keeps tensors of its forward pass")
-    return _compared(whole, share, rows, share_view.dims)
+    return _compared(whole, share, rows, share_view.dims, has_means=whole_view.has_means)
 
 
-def _compared(whole: Any, share: Any, rows: RankRows, draws: dict[batch_part.Site, int | None]) -> RowIndependence:
+def _compared(
+    whole: Any, share: Any, rows: RankRows, draws: dict[batch_part.Site, int | None], *, has_means: bool
+) -> RowIndependence:
     (all_of_it, structure), (own, same) = pytree.tree_flatten(whole), pytree.tree_flatten(share)
     if structure != same:
         return RowIndependence("the form of its outputs hangs on the number of rows")
     dims = []
     for theirs, mine in zip(all_of_it, own, strict=True):
         dim = _row_dim(theirs, mine, rows)
-        expected = rows.of(theirs, dim) if dim is not None else theirs
-        if not _equal(mine, expected):
+        expected, tolerances = (theirs, _OF_ALL_ROWS) if dim is None else (rows.of(theirs, dim), _TOLERANCE)
+        if not _equal(mine, expected, tolerances):
             return RowIndependence("its outputs hang on all rows of a batch")
         dims.append(dim)
-    return RowIndependence(outputs=tuple(dims), draws=draws)
+    return RowIndependence(outputs=tuple(dims), draws=draws, has_means=has_means)
 
 
 def _row_dim(whole: Any, share: Any, rows: RankRows) -> int | None:
@@ -102,21 +110,21 @@ def _row_dim(whole: Any, share: Any, rows: RankRows) -> int | None:
     return differing[0] if fits else None
 
 
-def _equal(mine: Any, expected: Any) -> bool:
+def _equal(mine: Any, expected: Any, tolerances: Mapping[torch.dtype, float]) -> bool:
     if isinstance(mine, torch.Tensor) and isinstance(expected, torch.Tensor):
-        return _close(mine, expected)
+        return _close(mine, expected, tolerances)
     if mine is None or isinstance(mine, int | float | str | bytes | torch.dtype | torch.device):
         return bool(mine == expected)
     return False
 
 
-def _close(mine: torch.Tensor, expected: torch.Tensor) -> bool:
+def _close(mine: torch.Tensor, expected: torch.Tensor, tolerances: Mapping[torch.dtype, float] = _TOLERANCE) -> bool:
     if mine.shape != expected.shape or mine.dtype != expected.dtype:
         return False
     if not mine.is_floating_point() or not mine.numel():
         return torch.equal(mine, expected)
     largest = expected.nan_to_num(0, 0, 0).abs().max().item()
-    tolerance = _TOLERANCE.get(mine.dtype, 5e-2)
+    tolerance = tolerances.get(mine.dtype, 0.0)
     return torch.allclose(mine, expected, rtol=tolerance, atol=tolerance * max(largest, 1e-30), equal_nan=True)
 
 

@@ -75,7 +75,8 @@ class Gather(torch.autograd.Function):
         padded[: len(along)] = along
         found = [torch.empty_like(padded) for _ in sizes]
         dist.all_gather(found, padded)
-        return torch.cat([part[:size] for part, size in zip(found, sizes, strict=True)]).movedim(0, dim)
+        # no view, which a program could not change in place
+        return torch.cat([part[:size].movedim(0, dim) for part, size in zip(found, sizes, strict=True)], dim)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:

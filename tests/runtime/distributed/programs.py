@@ -27,9 +27,11 @@ from torch.utils.data import DataLoader, TensorDataset
 from autoaccel import runtime as accel
 from autoaccel.runtime import devices
 from autoaccel.runtime.distributed import (
+    batch_means,
     batch_norm,
     batch_part,
     connections,
+    deferred_outputs,
     global_view,
     gradient_reduction,
     process_group,
@@ -96,6 +98,38 @@ def train_sharded(names: list[str]) -> None:
     own: Any = list(trainings.MODELS[-1].parameters())
     kept = sum(each.to_local().numel() for each in own), sum(each.numel() for each in own)
     Path(f"kept.{rank()}").write_text(json.dumps(kept))
+
+
+def train_deferred(names: list[str]) -> None:
+    """Every training with outputs that are gathered when they are asked for, however small they are."""
+    with mock.patch.object(deferred_outputs, "LARGE", 0):
+        train(names)
+
+
+def gathers() -> None:
+    """How often outputs of all ranks are gathered, by what a step does with them."""
+    accel.device("cpu")
+    model = accel.distribute(nn.Sequential(nn.Embedding(9, 6), nn.Linear(6, 9)))
+    both = accel.distribute(trainings.WithLoss())
+    x = torch.randint(0, 9, (7, 5))
+    counts = {}
+    with (
+        mock.patch.object(deferred_outputs, "LARGE", 0),
+        mock.patch.object(shares, "gather", wraps=shares.gather) as seen,
+    ):
+
+        def count(what: str, loss: Any) -> None:
+            loss.backward()
+            counts[what] = seen.call_count
+            seen.reset_mock()
+
+        count("a loss", F.cross_entropy(model(x).view(-1, 9), x.view(-1)))
+        count("a loss of the model's own", both(x, x)[1])
+        out = model(x)
+        right = (out.detach().argmax(2) == x).sum()
+        count("a loss and a metric", F.cross_entropy(out.transpose(1, 2), x) + right)
+        count("something else", model(x).cos().sum())
+    write(counts)
 
 
 # -- the verbs
@@ -296,7 +330,7 @@ def faults() -> None:
     write(found)
 
 
-def _same_shape(one: torch.Tensor, two: torch.Tensor) -> bool:
+def _same_shape(one: torch.Tensor, two: torch.Tensor, *_: Any) -> bool:
     return one.shape == two.shape
 
 
@@ -335,6 +369,11 @@ def _faults() -> dict[str, tuple[str, list[Any]]]:
             [patch(global_view, "_rows_again", lambda share: None)],
         ),
         "dependence unseen": ("centred", []),
+        "means of each rank": ("loss_inside", [patch(batch_part.Share, "meets_at_mean", lambda self: False)]),
+        "losses of each rank's outputs": (
+            "layers",
+            [patch(deferred_outputs, "LARGE", 0), patch(batch_means, "sum_over_ranks", lambda sums: sums)],
+        ),
     }
 
 
@@ -367,7 +406,7 @@ def failing(kind: str) -> None:
         x = x + 1
     if rank() == 1 and kind == "other labels":
         y = 2 - y
-    model: Any = accel.distribute(nn.Sequential(nn.Linear(4, 3)))
+    model: Any = accel.distribute(_MeanOfSome(4, 3) if kind == "means" else nn.Sequential(nn.Linear(4, 3)))
     kind, one = (kind.removeprefix("first "), 0) if kind.startswith("first ") else (kind, 1)
     for number in range(6):
         there = rank() == one and number == 3
@@ -386,6 +425,8 @@ def failing(kind: str) -> None:
             model(x)
         if there and kind == "sleeps":
             time.sleep(4)
+        if number == 3 and kind == "means":
+            x[-1] = 0
         if number == 3 and kind == "saves" and not there:
             accel.save({}, "net.pth")
         loss: Any = F.cross_entropy(model(x[: 7 if there and kind == "fewer rows" else 8]), y)
@@ -398,6 +439,14 @@ def failing(kind: str) -> None:
     if rank() == 1 and kind == "is killed at the end":
         time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+class _MeanOfSome(nn.Linear):
+    """Takes a mean where no row is zero."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out = super().forward(x)
+        return out - out.mean() if x.any(1).all() else out
 
 
 def _raise(gradient: Any) -> None:

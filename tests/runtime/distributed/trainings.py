@@ -412,6 +412,199 @@ def frozen_then_not() -> Log:
     return [*log, *again(torch.ones(3, 108)).flatten().tolist(), *learned(model, average)]
 
 
+class WithLoss(nn.Module):
+    """Gives its loss, as language models do: tokens that are left out, class weights, a penalty that is a mean."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(11, 10)
+        self.recur = nn.GRU(10, 10, batch_first=True)
+        self.out = nn.Linear(10, 11)
+        self.scale = nn.Parameter(torch.ones(4))
+        self.weight = torch.linspace(0.5, 1.5, 11)
+
+    def forward(self, tokens: torch.Tensor, targets: torch.Tensor | None = None) -> tuple[torch.Tensor, Any]:
+        hidden, _ = self.recur(self.embed(tokens))
+        logits = self.out(hidden)
+        if targets is None:
+            return logits, None
+        flat, wanted = logits.flatten(0, 1), targets.flatten()
+        loss = F.cross_entropy(flat, wanted, weight=self.weight, ignore_index=-1, label_smoothing=0.1)
+        loss = (
+            loss
+            + nn.functional.nll_loss(flat.log_softmax(1), wanted.clamp(0))
+            + F.mse_loss(hidden, hidden.detach() * 0.5)
+        )
+        chosen = F.one_hot(wanted.clamp(0), 11).to(flat.dtype)
+        loss = loss + F.binary_cross_entropy_with_logits(flat, chosen) + F.cross_entropy(flat, chosen)
+        return logits, loss + 0.01 * hidden.pow(2).mean() + torch.mean(self.scale.pow(2))
+
+
+@training
+def loss_inside() -> Log:
+    """Losses that the model computes itself, of shares that differ in size and in what counts."""
+    torch.manual_seed(16)
+    tokens = torch.randint(0, 11, (23, 7))
+    targets = torch.where(torch.rand(23, 6) < torch.linspace(0, 0.9, 23)[:, None], -1, tokens[:, 1:])
+    model = distributed(WithLoss())
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    log = []
+    for part in torch.split(torch.randperm(23), 8):
+        logits, loss = model(tokens[part, :-1], targets[part])
+        step(optimizer, loss)
+        log += [loss.item(), logits.abs().sum().item()]
+    model.eval()
+    with torch.no_grad():
+        log += [model(tokens[:, :-1], targets)[1].item(), model(tokens[:, :-1])[0].sum().item()]
+    return log + learned(model)
+
+
+class MeanOfSome(nn.Module):
+    """A mean that only those have whose rows have something in them, and one of a single row."""
+
+    def __init__(self, by_row: bool) -> None:
+        super().__init__()
+        self.out = nn.Linear(4, 3)
+        self.by_row = by_row
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        out = self.out(x)
+        if self.by_row:
+            return out, torch.stack([each.mean() for each in out])
+        marked = x[:, 0] > 0
+        return out, out[marked].mean() if marked.any() else out.sum() * 0
+
+
+@training
+def means_of_some() -> Log:
+    """Models that are computed whole: their ranks come to different numbers of means."""
+    torch.manual_seed(17)
+    models = distributed(MeanOfSome(by_row=False)), distributed(MeanOfSome(by_row=True))
+    x = torch.randn(8, 4)
+    x[:, 0] = torch.tensor([-1, -1, -1, -1, -1, -1, -1, 1])
+    log = []
+    for model in models:
+        out, penalty = model(x)
+        (out.pow(2).mean() + penalty.mean()).backward()
+        log += [out.sum().item(), penalty.sum().item(), *(each.grad.sum().item() for each in model.parameters())]
+    return log
+
+
+@training
+def alike_losses() -> Log:
+    """Float32: mean losses of a model that has learned nothing are nearly those of any rows."""
+    torch.manual_seed(18)
+    model = distributed(nn.Sequential(nn.Linear(4, 3), AlikeLoss()).float())
+    with torch.no_grad():
+        return [model(torch.randn(24, 4).float() * 1e-3).item()]
+
+
+class AlikeLoss(nn.Module):
+    """A mean that is not called one."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.exp().sum() / x.numel()
+
+
+class _Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * 3
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return gradients[0] * 3
+
+
+scaled: Callable[[torch.Tensor], Any] = _Scaled.apply
+"""A function with a backward pass of its own."""
+
+
+@training
+def uses_of_outputs() -> Log:
+    """What scripts do with the outputs of a model: losses by rows, shapes, metrics, changes in place, gradients."""
+    torch.manual_seed(19)
+    model = distributed(nn.Sequential(nn.Embedding(9, 6), nn.Tanh(), nn.Linear(6, 9)))
+    teacher = distributed(nn.Sequential(nn.Embedding(9, 6), nn.Linear(6, 9)))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    log: Log = []
+
+    def words(logits: torch.Tensor, y: torch.Tensor) -> Any:
+        return F.cross_entropy(logits.view(-1, logits.size(-1)), y.view(-1)) + F.nll_loss(
+            F.log_softmax(logits, dim=-1).transpose(1, 2), y, reduction="sum"
+        )
+
+    def shifted(logits: torch.Tensor, y: torch.Tensor) -> Any:
+        rows, steps, kinds = logits.shape
+        assert logits.shape == (len(logits), *y.shape[1:], 9) and logits.is_floating_point()
+        flat = logits[..., :-1, :].contiguous().view(rows * (steps - 1), kinds)
+        weight = torch.linspace(1, 2, 9)
+        return F.cross_entropy(flat, y[:, 1:].reshape(-1), weight=weight, ignore_index=3)
+
+    def measured(logits: torch.Tensor, y: torch.Tensor) -> Any:
+        values, kinds = logits.max(dim=2)
+        log.extend([values.sum().item(), float((kinds == y).sum()), logits.detach().softmax(2)[1, 2, 3].item()])
+        log.extend([logits.argmax(-1).sum().item(), logits.topk(3)[1].sum().item(), logits.topk(2, 1)[0].sum().item()])
+        return F.mse_loss(logits, teacher(y).detach()) + F.binary_cross_entropy(
+            logits.sigmoid(), torch.full_like(logits, 0.2)
+        )
+
+    def some(logits: torch.Tensor, y: torch.Tensor) -> Any:
+        with torch.no_grad():
+            log.append(logits[1:].std().item())
+        flat, turned = logits.flatten(), logits.permute(1, 0, 2)
+        return F.l1_loss(flat, torch.zeros_like(flat)) + turned[0].square().sum() + sum(each.sum() for each in logits)
+
+    def changed(logits: torch.Tensor, y: torch.Tensor) -> Any:
+        last = logits[:, -1]
+        logits.mul_(2)
+        return F.smooth_l1_loss(last, torch.ones_like(last)) + F.huber_loss(
+            scaled(logits), logits.detach(), reduction="sum"
+        )
+
+    def own_backward(logits: torch.Tensor, y: torch.Tensor) -> Any:
+        return scaled(logits).square().mean() + F.cross_entropy(logits.permute(0, 2, 1), y, reduction="none").max()
+
+    def slopes(logits: torch.Tensor, y: torch.Tensor) -> Any:
+        part = logits[:, 1:]
+        loss: Any = F.cross_entropy(logits.flatten(0, 1), y.flatten()) + F.mse_loss(part, torch.ones_like(part))
+        loss = loss + logits.cos().mean()
+        slope, early = torch.autograd.grad(loss, (logits, part), retain_graph=True, allow_unused=True)
+        log.extend([slope.abs().sum().item(), slope[1, 1, 1].item(), early.abs().sum().item()])
+        (again,) = torch.autograd.grad(loss, logits, create_graph=True)
+        return loss + again.pow(2).sum()
+
+    def watched(logits: torch.Tensor, y: torch.Tensor) -> Any:
+        hooked: Any = logits
+        hooked.register_hook(lambda gradient: log.append(gradient.abs().sum().item()))
+        return F.cross_entropy(logits.flatten(0, 1), y.flatten())
+
+    def saved(logits: torch.Tensor, y: torch.Tensor) -> Any:
+        stored = io.BytesIO()
+        torch.save({"out": [logits]}, stored)
+        stored.seek(0)
+        log.append(torch.load(stored)["out"][0].sum().item())
+        with accel.first():
+            log.append(copy.deepcopy(logits.detach()).sum().item())
+        log.extend([float(logits.numpy(force=True).sum()), *logits.detach().flatten().tolist()[:3]])
+        return logits.mean() + model(logits.argmax(-1)).exp().mean()
+
+    def kept(logits: torch.Tensor, y: torch.Tensor) -> Any:
+        with accel.first():
+            log.append(logits.detach().sum().item())
+        return F.cross_entropy(logits.flatten(0, 1), y.flatten())
+
+    for loss_of in (words, shifted, measured, some, changed, own_backward, slopes, watched, saved, kept):
+        x = torch.randint(0, 9, (7, 5))
+        loss = loss_of(model(x), x.roll(1, 0))
+        step(optimizer, loss)
+        log.append(loss.item())
+    with torch.inference_mode():
+        out = model(x)
+        log += [F.cross_entropy(out.flatten(0, 1), x.flatten()).item(), out.sum().item()]
+    return log + learned(model)
+
+
 def shares_of_one_process(parts: int) -> Iterator[float]:
     """The training of `two_shares`, by one process that computes each share of a batch by itself."""
     torch.manual_seed(9)
