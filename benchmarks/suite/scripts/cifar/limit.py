@@ -4,6 +4,7 @@ import argparse
 
 import torch
 import torch.nn as nn
+from expert import has_bfloat16
 from models import ResNet
 
 
@@ -49,10 +50,11 @@ optimizer = torch.optim.SGD(net.parameters(), lr=0.02, momentum=0.9, weight_deca
 batch_size = 128 if full else 16
 inputs = torch.randn(batch_size, 3, 32, 32, device=device).to(memory_format=torch.channels_last)
 targets = torch.randint(10, (batch_size,), device=device)
+low = has_bfloat16(device)
 
 
 def loss_of():
-    with torch.autocast(device.type, torch.bfloat16):
+    with torch.autocast(device.type, torch.bfloat16, enabled=low):
         return criterion(forward(inputs), targets)
 
 

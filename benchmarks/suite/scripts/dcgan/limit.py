@@ -4,7 +4,7 @@ import argparse
 
 import torch
 import torch.nn.functional as F
-from expert import Discriminator, Generator, weights_init
+from expert import Discriminator, Generator, has_bfloat16, weights_init
 
 
 def repeated(work):
@@ -54,10 +54,11 @@ optimizer_d = torch.optim.Adam(net_d.parameters(), **adam)
 optimizer_g = torch.optim.Adam(net_g.parameters(), **adam)
 real = 2 * torch.rand(batch_size, 1, image_size, image_size, device=device) - 1
 ones, zeros = torch.ones(batch_size, device=device), torch.zeros(batch_size, device=device)
+low = has_bfloat16(device)
 
 
 def low_precision():
-    return torch.autocast(device.type, torch.bfloat16)
+    return torch.autocast(device.type, torch.bfloat16, enabled=low)
 
 
 def work():

@@ -1,7 +1,8 @@
-"""ResNet-50 on a folder of JPEGs by hand: workers decode, uint8 pixels travel, the device normalises; bf16, compiled."""
+"""ResNet-50 on a folder of JPEGs by hand: workers decode, uint8 pixels travel, the device normalises; bf16 where the hardware has it, compiled."""
 
 import argparse
 import os
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -9,6 +10,13 @@ import torch.nn as nn
 from torch import Tensor
 from torch.utils.data import DataLoader
 from torchvision import datasets, transforms
+
+
+def has_bfloat16(device):
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    cpuinfo = Path("/proc/cpuinfo")
+    return cpuinfo.exists() and "avx512_bf16" in cpuinfo.read_text()
 
 
 class Bottleneck(nn.Module):
@@ -96,12 +104,13 @@ def main() -> None:
     model = ResNet([3, 4, 6, 3] if full else [1, 1, 1, 1], 64 if full else 32, len(train_set.classes))
     model = model.to(device, memory_format=torch.channels_last)
     criterion = nn.CrossEntropyLoss()
+    low = has_bfloat16(device)
     lr = 0.1 * batch_size / 256
     optimizer = torch.optim.SGD(model.parameters(), lr, momentum=0.9, weight_decay=1e-4, fused=True)
 
     def loss_of(images: Tensor, labels: Tensor) -> Tensor:
         x = images.permute(0, 3, 1, 2).float().sub(mean).div(std)
-        with torch.autocast(device.type, torch.bfloat16):
+        with torch.autocast(device.type, torch.bfloat16, enabled=low):
             return criterion(model(x), labels)
 
     if cuda:

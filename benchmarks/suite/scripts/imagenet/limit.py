@@ -4,7 +4,7 @@ import argparse
 
 import torch
 import torch.nn as nn
-from expert import ResNet
+from expert import ResNet, has_bfloat16
 
 
 def repeated(work):
@@ -51,10 +51,11 @@ lr = 0.1 * batch_size / 256
 optimizer = torch.optim.SGD(model.parameters(), lr, momentum=0.9, weight_decay=1e-4, fused=True)
 images = torch.randn(batch_size, 3, side, side, device=device).to(memory_format=torch.channels_last)
 labels = torch.randint(classes, (batch_size,), device=device)
+low = has_bfloat16(device)
 
 
 def loss_of():
-    with torch.autocast(device.type, torch.bfloat16):
+    with torch.autocast(device.type, torch.bfloat16, enabled=low):
         return criterion(forward(images), labels)
 
 
