@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 import torch
@@ -54,6 +55,21 @@ _made = 0
 _open: weakref.WeakValueDictionary[int, DeferredOutput] = weakref.WeakValueDictionary()
 
 
+@dataclass(slots=True)
+class _AllRows:
+    """The rows of all ranks, where they were asked for."""
+
+    values: torch.Tensor | None = None
+    version: int = 0
+
+    def keep(self, values: torch.Tensor) -> None:
+        self.values, self.version = values, values._version  # noqa: SLF001 - torch's count of changes in place
+
+    def are_changed(self) -> bool:
+        """Whether they were changed in place."""
+        return self.values is not None and self.values._version != self.version  # noqa: SLF001
+
+
 class DeferredOutput(torch.Tensor):
     """A tensor of all rows, of which this rank has its own.
 
@@ -69,8 +85,7 @@ class DeferredOutput(torch.Tensor):
     is_used: bool
     _gather: Callable[[], torch.Tensor]
     _source: DeferredOutput | None
-    _whole: torch.Tensor | None
-    _version_then: int
+    all_rows: _AllRows
 
     @staticmethod
     def __new__(
@@ -81,10 +96,10 @@ class DeferredOutput(torch.Tensor):
         source: DeferredOutput | None = None,
     ) -> DeferredOutput:
         made: DeferredOutput = torch.Tensor._make_wrapper_subclass(  # noqa: SLF001
-            cls, _all(own, rows), dtype=own.dtype, device=own.device, requires_grad=own.requires_grad
+            cls, _all(own, rows), dtype=own.dtype, device=own.device, requires_grad=False
         )
         made.own, made.rows, made._gather, made._source = own, rows, gather, source
-        made._whole, made._version_then, made.is_used = None, 0, False
+        made.all_rows, made.is_used = _AllRows(), False
         if source is None:
             global _made
             _made += 1
@@ -93,7 +108,7 @@ class DeferredOutput(torch.Tensor):
 
     def is_open(self) -> bool:
         """Whether nobody has asked for all rows, of it or of what it shares memory with."""
-        return self._whole is None and (self._source is None or self._source.is_open())
+        return self.all_rows.values is None and (self._source is None or self._source.is_open())
 
     def whole(self) -> torch.Tensor:
         """All rows; all ranks have to ask.
@@ -101,17 +116,13 @@ class DeferredOutput(torch.Tensor):
         Raises:
             RuntimeError: They are not at the same place of the program.
         """
-        if self._whole is None:
+        if self.all_rows.values is None:
             if self._source is None and (group := process_group.current()) is not None:
                 group.see_all("gathering an output")
             with torch.inference_mode(False), torch.set_grad_enabled(self.own.requires_grad):
-                self._whole = self._gather()
-            self._version_then = self._whole._version  # noqa: SLF001 - torch's count of changes in place
-        return self._whole
-
-    def is_changed(self) -> bool:
-        """Whether it was changed in place."""
-        return self._whole is not None and self._whole._version != self._version_then  # noqa: SLF001
+                self.all_rows.keep(self._gather())
+        assert self.all_rows.values is not None
+        return self.all_rows.values
 
     def note_use(self) -> None:
         """Something is computed of this rank's rows that has a gradient."""
@@ -171,6 +182,28 @@ def install() -> None:
     torch.autograd.Function.apply = classmethod(apply)  # type: ignore[assignment]
 
 
+class _Defer(torch.autograd.Function):
+    """An output whose gradient, of all rows, goes to this rank's.
+
+    It comes here from what torch does not ask about it: `function = Function.apply` that a program has bound before.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, own: torch.Tensor, made: Callable[[torch.Tensor], DeferredOutput], before: Callable[[], None]
+    ) -> torch.Tensor:
+        output = made(own)
+        ctx.all_rows, ctx.rows, ctx.before = output.all_rows, output.rows, before
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        if ctx.all_rows.are_changed():
+            raise RuntimeError("accel.distribute: an output was changed in place before an autograd.Function got it")
+        ctx.before()
+        return shares.take_rows(gradients[0], ctx.rows) * ctx.rows.ranks, None, None
+
+
 def gathered(own: torch.Tensor, rows: RankRows, dim: int, before: Callable[[], None]) -> torch.Tensor:
     """An output of all ranks: at once, or if it is large when it is asked for.
 
@@ -183,7 +216,22 @@ def gathered(own: torch.Tensor, rows: RankRows, dim: int, before: Callable[[], N
         return gather()
     if own.requires_grad:
         own.register_hook(lambda _: before())  # type: ignore[no-untyped-call]
-    return DeferredOutput(own, rows, gather)
+    return _deferred(own, rows, gather, None, before)
+
+
+def _deferred(
+    own: torch.Tensor,
+    rows: RankRows,
+    gather: Callable[[], torch.Tensor],
+    source: DeferredOutput | None,
+    before: Callable[[], None],
+) -> torch.Tensor:
+    if not (own.requires_grad and torch.is_grad_enabled()):
+        return DeferredOutput(own, rows, gather, source)
+    output: torch.Tensor = _Defer.apply(  # type: ignore[no-untyped-call]
+        own, lambda rows_of_rank: DeferredOutput(rows_of_rank, rows, gather, source), before
+    )
+    return output
 
 
 def whole(values: _T) -> _T:
@@ -234,7 +282,7 @@ def _by_rows(func: Any, output: DeferredOutput, args: Any, kwargs: Any) -> Any:
     def again() -> torch.Tensor:
         with torch.set_grad_enabled(enabled):
             values: torch.Tensor = func(output.whole(), *args, **kwargs)
-        if output.is_changed() and func in _VIEWS_OR_COPIES:
+        if output.all_rows.are_changed() and func in _VIEWS_OR_COPIES:
             raise RuntimeError(
                 f"accel.distribute: an output was changed in place before what {func.__name__} gave was used"
             )
@@ -242,7 +290,7 @@ def _by_rows(func: Any, output: DeferredOutput, args: Any, kwargs: Any) -> Any:
 
     def deferred(own: torch.Tensor) -> torch.Tensor:
         if func in _VIEWS and own.dtype == output.dtype:
-            return DeferredOutput(own, rows, again, output)
+            return _deferred(own, rows, again, output, _nothing)
         if own.requires_grad:
             output.note_use()
         return gathered(own, rows, 0, _nothing)

@@ -129,6 +129,9 @@ def gathers() -> None:
         right = (out.detach().argmax(2) == x).sum()
         count("a loss and a metric", F.cross_entropy(out.transpose(1, 2), x) + right)
         count("something else", model(x).cos().sum())
+        out = model(x)
+        out.mul_(2)
+        counts["changed"] = _failure(lambda: trainings.scaled(out).sum().backward())
     write(counts)
 
 
