@@ -15,11 +15,10 @@ from autoaccel import sources
 from autoaccel.analysis import Project
 from autoaccel.analysis.files import Files
 from autoaccel.config import Configuration
-from autoaccel.dataflow.syntax_index import split_lines
 from autoaccel.edits import AddDecorator, AddImport, Edit, Finding, Tier, WrapStatements
-from autoaccel.measure.positions import LineOrigin, trace_lines
 from autoaccel.rewriting import engine
 from autoaccel.rewriting.engine import Analysis
+from autoaccel.rewriting.line_origins import LineOrigins
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.plan import anchors
 from autoaccel.rewriting.record import Record
@@ -251,12 +250,12 @@ def _later(
     while number < engine.MOST_ROUNDS and text != analysis.places.text:
         number += 1
         after = engine.analyse(text, path, rules, tier=tier, project=project.changed(path, text))
-        origins = trace_lines(split_lines(analysis.places.text), split_lines(text))
+        origins = LineOrigins(analysis.places.text.rstrip("\r\n"), text)
         text, done, _ = engine.checked(after, [each for each in after.findings if each.edits_code])
         for each in done:
-            where = _moved(record(each, after.places, number), origins)
-            seen = tuple(_lines_before(lines, origins) for lines in witnesses(each, after.places))
-            found.setdefault(each.rule, []).append((where, each.tier, seen))
+            said = record(each, after.places, number, origins)
+            seen = tuple((origins.line(first), origins.line(last)) for first, last in witnesses(each, after.places))
+            found.setdefault(each.rule, []).append((said, each.tier, seen))
         if not done:
             break
     follow = [
@@ -269,18 +268,6 @@ def _later(
 
 def _joined(found: Sequence[tuple[Record, Tier, tuple[Lines, ...]]]) -> tuple[Lines, ...]:
     return tuple(dict.fromkeys(lines for _, _, each in found for lines in each))
-
-
-def _moved(found: Record, origins: Sequence[LineOrigin]) -> Record:
-    """What is said of a later text, at the lines of the first one."""
-    line, end = _lines_before((found.where.line, found.where.end_line), origins)
-    return dataclasses.replace(found, where=dataclasses.replace(found.where, line=line, end_line=end), edits=())
-
-
-def _lines_before(lines: Lines, origins: Sequence[LineOrigin]) -> Lines:
-    """Lines of a later text as lines of the first one."""
-    known = [origins[number - 1].line for number in range(lines[0], lines[1] + 1) if number <= len(origins)]
-    return (min(known), max(known)) if known else lines
 
 
 def _rank(change: Change, paths: Sequence[Path]) -> tuple[bool, int, int, int, int, str]:

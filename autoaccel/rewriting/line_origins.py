@@ -10,6 +10,8 @@ from autoaccel.dataflow.syntax_index import split_lines
 from autoaccel.notebooks.cells import NAMED_LINES
 from autoaccel.rewriting.record import Range
 
+_LONG = 1000  # lines from which the exact comparison of frequent lines would take long
+
 
 class LineOrigins:
     """From places of the text that a later round began with to those of the file."""
@@ -47,7 +49,8 @@ class LineOrigins:
         """Of each line, the one before. Rewrites indent what they wrap: that does not make another line of it."""
         before, after = ([line.strip() for line in lines] for lines in (self._before, self._after))
         found: list[int] = []
-        for _, first, end, start, stop in SequenceMatcher(None, before, after).get_opcodes():
+        matcher = SequenceMatcher(None, before, after, autojunk=len(before) > _LONG)
+        for _, first, end, start, stop in matcher.get_opcodes():
             last = max(end - 1, first)
             found.extend(min(first + at, last, len(before) - 1) + 1 for at in range(stop - start))
         return found

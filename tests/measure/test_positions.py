@@ -10,28 +10,9 @@ from types import CodeType
 
 import pytest
 
-from autoaccel.measure.positions import LineOrigin, compile_as_original, trace_lines
+from autoaccel.measure.positions import compile_as_original
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
-
-
-def test_lines_that_only_moved_are_the_same_lines() -> None:
-    old = ["a()", "for x in y:", "    b(x)", "    c(x)"]
-    new = ["import z", "a()", "for x in y:", "    with z:", "        b(x)", "    c(x)"]
-    assert trace_lines(old, new) == [
-        LineOrigin(1, None), LineOrigin(1, 0), LineOrigin(2, 0),
-        LineOrigin(3, None), LineOrigin(3, -4), LineOrigin(4, 0),
-    ]  # fmt: skip
-
-
-def test_a_line_that_replaces_others_counts_as_the_first_of_them() -> None:
-    assert trace_lines(["a", "b", "c", "d"], ["a", "x", "d"]) == [
-        LineOrigin(1, 0),
-        LineOrigin(2, None),
-        LineOrigin(4, 0),
-    ]
-    assert trace_lines(["a", "b", "d"], ["a", "x", "y", "z", "d"])[1:4] == [LineOrigin(2, None)] * 3
-    assert trace_lines(["a"], ["a", "x"])[1] == LineOrigin(1, None)
 
 
 def raised(before: str, after: str) -> list[traceback.FrameSummary]:

@@ -30,6 +30,19 @@ def test_places(where: Range, expected: Range) -> None:
     assert LineOrigins(BEFORE, AFTER).place(where) == expected
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        ("a b c d", "a x d", [1, 2, 4]),
+        ("a b d", "a x y z d", [1, 2, 2, 2, 3]),
+        ("a", "a x", [1, 1]),
+    ],
+)
+def test_a_line_that_replaces_others_counts_as_the_first_of_them(before: str, after: str, lines: list[int]) -> None:
+    origins = LineOrigins(before.replace(" ", "\n"), after.replace(" ", "\n"))
+    assert [origins.line(number) for number in range(1, len(lines) + 1)] == lines
+
+
 def test_sentences() -> None:
     origins = LineOrigins(BEFORE, AFTER)
     assert origins.worded("lines 6 and 7 of it (net.py, line 6)") == "lines 4 and 5 of it (net.py, line 6)"
