@@ -218,11 +218,7 @@ def observe(
     `timeout` is how many seconds may go by without a step; None waits for ever.
     """
     with Started(request, python=python, environment=environment, folder=folder) as run:
-        hangs = _follow(run, timeout, on_steps)
-        if hangs:
-            run.ask_where()
-        run.end()
-        return _recorded(run, timeout if hangs else None)
+        return _records([run], timeout, on_steps)[0]
 
 
 def observe_ranks(
@@ -252,15 +248,7 @@ def observe_ranks(
             )
             for rank in range(count)
         ]
-        ended = _follow_ranks(runs, meeting, timeout, on_steps)
-        hangs = not any(map(_has_failed, ended))
-        hanging = [run for run in runs if run not in ended]
-        for run in hanging if hangs else ():
-            run.ask_where()
-        for run in runs:
-            run.end()
-        waited = min(timeout or math.inf, _ALONE if ended else math.inf) if hangs else None
-        return tuple(_recorded(run, waited, alone=hangs) if run in hanging else _recorded(run, None) for run in runs)
+        return _records(runs, timeout, on_steps, meeting / OVER)
 
 
 def rank_environment(rank: int, count: int, port: int) -> dict[str, str]:
@@ -286,39 +274,41 @@ def protected(folder: Path, root: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(os.path.realpath(path) for path in (folder, root, Path(os.sep))))
 
 
-def _follow(run: Started, timeout: float | None, on_steps: Callable[[int], None] | None) -> bool:
-    """Wait until the run is over; true when it hangs."""
-    steps, since = 0, run.began
-    while run.wait(_PACE) is None:
-        now = time.monotonic()
-        if run.exchange.result.exists():
-            return run.wait(_LEAVING) is None
-        if run.exchange.failure.exists():
-            return False
-        if run.steps() != steps:
-            steps, since = run.steps(), now
-            if on_steps is not None:
-                on_steps(steps)
-        elif timeout is not None and now - since > timeout:
-            return True
-    return False
+def _records(
+    runs: Sequence[Started],
+    timeout: float | None,
+    on_steps: Callable[[int], None] | None,
+    word: Path | None = None,
+) -> tuple[RunRecord, ...]:
+    """Wait until all are over, end what is left of them, and return what was seen of each. `word` is a file that says
+    to the others that one has come to its end."""
+    ended = _follow(runs, timeout, on_steps, word)
+    hangs = not any(map(_has_failed, ended))
+    hanging = [run for run in runs if run not in ended]
+    for run in hanging if hangs else ():
+        run.ask_where()
+    for run in runs:
+        run.end()
+    waited = min(timeout or math.inf, _ALONE if ended else math.inf) if hangs else None
+    return tuple(_recorded(run, waited, alone=hangs) if run in hanging else _recorded(run, None) for run in runs)
 
 
-def _follow_ranks(
-    runs: Sequence[Started], meeting: Path, timeout: float | None, on_steps: Callable[[int], None] | None
+def _follow(
+    runs: Sequence[Started], timeout: float | None, on_steps: Callable[[int], None] | None, word: Path | None
 ) -> list[Started]:
     """Wait until all are over, and return those that are, in the order in which they came to it. It is fewer where they
     hang, or where one has failed, and others did not notice."""
     ended: list[Started] = []
     steps, since = 0, time.monotonic()
     while len(ended) < len(runs):
-        time.sleep(_PACE)
+        next(run for run in runs if run not in ended).wait(_PACE)
         now = time.monotonic()
-        over = [run for run in runs if run not in ended and (run.poll() is not None or run.exchange.failure.exists())]
+        over = [run for run in runs if run not in ended and _is_over(run)]
         if over:
             ended += sorted(over, key=lambda run: run.finished())
-            (meeting / OVER).touch()
             since = now
+            if word is not None:
+                word.touch()
         made = min(run.steps() for run in runs)
         if made != steps:
             steps, since = made, now
@@ -328,6 +318,10 @@ def _follow_ranks(
         if now - since > patience:
             break
     return ended
+
+
+def _is_over(run: Started) -> bool:
+    return run.poll() is not None or run.exchange.failure.exists() or time.time() - run.finished() > _LEAVING
 
 
 def _has_failed(run: Started) -> bool:
