@@ -12,6 +12,7 @@ from autoaccel import __version__, sources
 from autoaccel.measure.benching.report import Interval
 from autoaccel.measure.tuning.deciding import RuleWorth
 from autoaccel.measure.tuning.machine_facts import fingerprint
+from autoaccel.reports.json import dumped, plain
 
 PLACE = Path(".autoaccel", "tune.json")
 """Below the root of the project."""
@@ -48,25 +49,14 @@ def entry(
 ) -> dict[str, Any]:
     """What is written of one script; `speedup` is that of what is kept."""
     return {
-        "files": list(files),
-        "arguments": list(arguments),
+        "files": files,
+        "arguments": arguments,
         "machine": {**machine, "fingerprint": fingerprint(machine)},
-        "versions": dict(versions),
+        "versions": versions,
         "level": level,
-        "speedup": _interval(speedup),
-        "rules": [
-            {
-                "code": each.code,
-                "name": each.name,
-                "changes": each.changes,
-                "kept": each.kept,
-                "gain": _interval(each.gain),
-                "alone": _interval(each.alone),
-                "reason": each.reason,
-            }
-            for each in rules
-        ],
-        "notes": list(notes),
+        "speedup": speedup,
+        "rules": rules,
+        "notes": notes,
     }
 
 
@@ -75,8 +65,7 @@ def write(root: Path, script: str, said: Mapping[str, Any]) -> Path:
     path = root / PLACE
     scripts = {**_scripts(path), script: said}
     content = {"format": FORMAT, "autoaccel": __version__, "scripts": scripts}
-    text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-    sources.write(path, sources.Source(b"", "", "utf-8"), text)
+    sources.write_data(path, dumped(plain(content)).encode())
     return path
 
 
@@ -117,7 +106,3 @@ def _scripts(path: Path) -> dict[str, Any]:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise RecordError(f"{path}: is no record of `tune`") from error
     raise RecordError(f"{path}: was written by another version of autoaccel")
-
-
-def _interval(found: Interval | None) -> dict[str, float] | None:
-    return None if found is None else {"median": found.median, "low": found.low, "high": found.high}
