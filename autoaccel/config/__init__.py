@@ -146,42 +146,21 @@ def configure(
 ) -> Configuration:
     """The configuration of a run around the folder `anchor`: of the file `config`, else of the nearest file of each
     script, with `inline` TOML and then `overrides` over it. Raises `ConfigError`."""
-    over = Layers(inline, overrides)
+    nearest = Nearest(inline, overrides)
     if isolated or config is not None:
-        return Configuration(over.on(Settings() if config is None else read(config, folder=Path.cwd())))
-    files = Nearest(over)
-    return Configuration(files.settings_of(os.path.abspath(anchor)), files.settings_of)
-
-
-def settings(
-    anchor: Path, *, config: Path | None = None, isolated: bool = False, overrides: Mapping[str, object] | None = None
-) -> Settings:
-    """The settings of the folder `anchor`. Raises `ConfigError`."""
-    return configure(anchor, config=config, isolated=isolated, overrides=overrides).settings
-
-
-class Layers:
-    """What the command line says, put over the settings of files."""
-
-    def __init__(self, inline: Sequence[str] = (), overrides: Mapping[str, object] | None = None) -> None:
-        self.inline = [inline_table(text) for text in inline]
-        # None and nothing leave the file's word.
-        self.given = {key: value for key, value in (overrides or {}).items() if value is not None and value != ()}
-
-    def on(self, base: Settings) -> Settings:
-        here = Path.cwd()
-        for table in self.inline:
-            check_version(table, "--config")
-            base = layered(base, table, "--config", here)
-        table = {key.replace("_", "-"): value for key, value in self.given.items()}
-        return layered(base, table, "", here) if table else base
+        return Configuration(nearest.layered(Settings() if config is None else read(config, folder=Path.cwd())))
+    return Configuration(nearest.settings_of(os.path.abspath(anchor)), nearest.settings_of)
 
 
 class Nearest:
-    """The settings of folders: each is governed by the nearest file upwards that speaks of autoaccel."""
+    """The settings of folders: each is governed by the nearest file upwards that speaks of autoaccel, and over it by
+    what the command line says."""
 
-    def __init__(self, over: Layers) -> None:
-        self._over = over
+    def __init__(self, inline: Sequence[str] = (), overrides: Mapping[str, object] | None = None) -> None:
+        self._inline = [inline_table(text) for text in inline]
+        # None and nothing leave the file's word.
+        given = {key: value for key, value in (overrides or {}).items() if value is not None and value != ()}
+        self._overrides = {key.replace("_", "-"): value for key, value in given.items()}
         self._folders: dict[str, Settings] = {}
 
     def settings_of(self, folder: str) -> Settings:
@@ -190,12 +169,20 @@ class Nearest:
             here, parent = Path(folder), os.path.dirname(folder)  # noqa: PTH120 - for each folder of a tree
             found = file_in(here)
             if found is not None:
-                self._folders[folder] = self._over.on(read(found))
+                self._folders[folder] = self.layered(read(found))
             elif parent != folder:
                 self._folders[folder] = self.settings_of(parent)
             else:
-                self._folders[folder] = self._over.on(Settings())
+                self._folders[folder] = self.layered(Settings())
         return self._folders[folder]
+
+    def layered(self, base: Settings) -> Settings:
+        """With what the command line says. Raises `ConfigError`."""
+        here = Path.cwd()
+        for table in self._inline:
+            check_version(table, "--config")
+            base = layered(base, table, "--config", here)
+        return layered(base, self._overrides, "", here) if self._overrides else base
 
 
 def _home(chosen: Settings) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoaccel import __version__
-from autoaccel.config import ConfigError, Configuration, configure, settings
+from autoaccel.config import ConfigError, Configuration, configure
 from autoaccel.config.selection import Given, Selection, rule_named, selected
 from autoaccel.config.settings import EXCLUDE, PerFile, Settings, read
 from autoaccel.edits import Tier
@@ -109,7 +109,7 @@ def test_file_is_read(tmp_path: Path) -> None:
         'per-file-ignores = { "tests/" = ["AA1"] }\nrequired-version = ">=0.0.1"\n'
         "[tool.autoaccel.set]\npatience = 3\naccumulate = 4\n"
     )
-    found = settings(tmp_path)
+    found = configure(tmp_path).settings
     assert found == Settings(
         selections=(Selection(("AA1",), (), ("AA201",)),),
         tier="exact",
@@ -128,7 +128,7 @@ def test_file_is_read(tmp_path: Path) -> None:
 
 def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_bytes(b'\xef\xbb\xbf[tool.autoaccel]\r\ntier = "exact"\r\n')
-    assert settings(tmp_path).tier == "exact"
+    assert configure(tmp_path).settings.tier == "exact"
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_bad_file(tmp_path: Path, toml: str, message: str) -> None:
 
 def test_missing_named_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot read the configuration: No such file"):
-        settings(tmp_path, config=tmp_path / "none.toml")
+        configure(tmp_path, config=tmp_path / "none.toml")
 
 
 def test_nearest_file_that_speaks_of_autoaccel(tmp_path: Path) -> None:
@@ -186,38 +186,38 @@ def test_nearest_file_that_speaks_of_autoaccel(tmp_path: Path) -> None:
     inner.mkdir(parents=True)
     (tmp_path / "pyproject.toml").write_text("[tool.autoaccel]\n")
     (tmp_path / "a" / "pyproject.toml").write_text("[tool.other]\n")
-    assert settings(inner).origin == tmp_path / "pyproject.toml"
+    assert configure(inner).settings.origin == tmp_path / "pyproject.toml"
     (inner / "autoaccel.toml").write_text("")
-    assert settings(inner).origin == inner / "autoaccel.toml"
+    assert configure(inner).settings.origin == inner / "autoaccel.toml"
 
 
 def test_broken_files_that_do_not_speak_of_autoaccel_are_not_our_concern(tmp_path: Path) -> None:
     """Trees hold fixtures of other tools."""
     (tmp_path / "pyproject.toml").write_bytes(b"[tool.black\n\xe9")
-    assert settings(tmp_path) == Settings()
+    assert configure(tmp_path).settings == Settings()
     with pytest.raises(ConfigError, match="not valid TOML"):
-        settings(tmp_path, config=tmp_path / "pyproject.toml")
+        configure(tmp_path, config=tmp_path / "pyproject.toml")
     (tmp_path / "pyproject.toml").write_text("[tool.autoaccel\n")
     with pytest.raises(ConfigError, match="not valid TOML"):
-        settings(tmp_path)
+        configure(tmp_path)
 
 
 @pytest.mark.parametrize("toml", ["[tool]\nautoaccel = 1\n", '[tool]\nautoaccel = ["AA1"]\n'])
 def test_what_is_no_table(tmp_path: Path, toml: str) -> None:
     (tmp_path / "pyproject.toml").write_text(toml)
     with pytest.raises(ConfigError, match=r"tool\.autoaccel must be a table"):
-        settings(tmp_path)
+        configure(tmp_path)
 
 
 def test_isolated_looks_at_no_file(tmp_path: Path) -> None:
     (tmp_path / "autoaccel.toml").write_text("selct = 1")
-    assert settings(tmp_path, isolated=True) == Settings()
+    assert configure(tmp_path, isolated=True).settings == Settings()
 
 
 def test_command_line_over_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "autoaccel.toml").write_text('select = ["AA1"]\ntier = "exact"\nextend-exclude = ["old/"]\n')
     given = {"tier": "numerics", "extend_select": ("AA605",), "extend_exclude": ("new/",), "ignore": (), "exclude": ()}
-    found = settings(tmp_path, overrides=given)
+    found = configure(tmp_path, overrides=given).settings
     assert found.tier == "numerics"
     assert found.selections == (Selection(("AA1",)), Selection(None, (), ("AA605",)))
     assert found.extend_exclude == (here(tmp_path, "old/"), here(Path.cwd(), "new/"))
@@ -370,7 +370,7 @@ def test_extend(tmp_path: Path) -> None:
         '[tool.autoaccel]\nextend = "../pyproject.toml"\ntier = "equivalent"\nextend-select = ["AA605"]\n'
         'extend-exclude = ["/tmp/"]\nextend-per-file-ignores = {"/y.py" = ["AA3"]}\n'
     )
-    found = settings(tmp_path / "app")
+    found = configure(tmp_path / "app").settings
     assert found.tier == "equivalent"
     assert found.selections == (Selection(None, ("AA1",)), Selection(None, (), ("AA605",)))
     assert found.exclude == here(tmp_path, "/app/gen/")
