@@ -72,15 +72,15 @@ class Cache:
         self._summed_up = False
         self._to_sum_up = {*self._paths}
         self._aside: IO[bytes] | None = None
-        # by choice and file: the digest of a content without opportunities
-        self._silent: dict[str, dict[str, str]] = {}
-        self._answers: dict[str, dict[str, list[Any]]] = {}  # by choice and file: digest, name, facts, report
+        # by choice and file: digest, name, facts, and the report or, where no rule had a word to say, whether that was
+        # parsed nevertheless
+        self._answers: dict[str, dict[str, list[Any]]] = {}
         with contextlib.suppress(OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
             stored = load(self._file)
             self._facts = [(kind, name, seen.partition(" ")[0]) for kind, name, seen in stored["facts"]]
             self._held = {number: seen.partition(" ")[2] for number, (_, _, seen) in enumerate(stored["facts"])}
             self._numbers = {fact: number for number, fact in enumerate(self._facts)}
-            self._trees, self._silent, self._answers = stored["trees"], stored["silent"], stored["answers"]
+            self._trees, self._answers = stored["trees"], stored["answers"]
 
     def _home(self, folder: Path) -> str:
         """What must be the same of the root: all of its name where several projects share a cache; else the names of
@@ -108,26 +108,25 @@ class Cache:
         """The content of a file of this run; to be called for all of them before anything is asked."""
         self._digests[self._names[path]] = digest(data)
 
-    def is_silent(self, path: Path, choice: str) -> bool:
-        """Whether no rule of a choice has anything to say about the content of a file."""
+    def has_answer(self, path: Path, choice: str, *, parsed: bool) -> bool:
+        """Whether the content of a file was looked at before, and `parsed` if that is wanted; the answer may be out of
+        date nevertheless."""
         self._used[choice] = None
         name = self._names[path]
-        return self._silent.get(choice, {}).get(name) == self._digests.get(name, "")
-
-    def has_answer(self, path: Path, choice: str) -> bool:
-        """Whether the content of a file was analysed before; the answer may be out of date nevertheless."""
-        name = self._names[path]
         answer = self._answers.get(choice, {}).get(name)
-        return answer is not None and answer[:1] == [self._digests.get(name)]
+        return answer is not None and answer[0] == self._digests.get(name) and not (parsed and answer[3] is False)
 
     def report(self, path: Path, choice: str) -> Report | None:
         """The valid answer for a file."""
         name = self._names[path]
         answer = self._answers.get(choice, {}).get(name)
         try:
-            if answer is None or answer[0] != self._digests.get(name) or answer[1] != str(path):
+            if answer is None or answer[0] != self._digests.get(name):
                 return None
-            return built(Report, answer[3]) if all(map(self._holds, answer[2])) else None
+            if isinstance(answer[3], bool):
+                return Report(str(path))
+            is_valid = answer[1] == str(path) and all(map(self._holds, answer[2]))
+            return built(Report, answer[3]) if is_valid else None
         except (ValueError, TypeError, LookupError):
             return None
 
@@ -143,10 +142,10 @@ class Cache:
 
     # -- remembering
 
-    def remember_silent(self, path: Path, choice: str) -> None:
+    def remember_silent(self, path: Path, choice: str, *, parsed: bool) -> None:
+        """That no rule of a choice has anything to say about the content of a file."""
         name = self._names[path]
-        self._silent.setdefault(choice, {})[name] = self._digests[name]
-        self._answers.get(choice, {}).pop(name, None)
+        self._answers.setdefault(choice, {})[name] = [self._digests[name], "", [], parsed]
         self._changed = True
 
     def remember(self, path: Path, choice: str, content: str, report: Report, consulted: Consulted) -> None:
@@ -167,7 +166,6 @@ class Cache:
             self._true[number] = True
         name = self._names[path]
         self._answers.setdefault(choice, {})[name] = [content, str(path), numbers, plain(report)]
-        self._silent.get(choice, {}).pop(name, None)
         self._changed = True
 
     def _leans_on(self, consulted: Consulted) -> Iterator[tuple[str, str]]:
@@ -190,10 +188,9 @@ class Cache:
     def _store(self) -> None:
         here = {name for name in self._digests if name in self._paths}
         is_there = functools.cache(lambda name: os.path.exists(self._full(name)))
-        others = [choice for choice in dict.fromkeys((*self._answers, *self._silent)) if choice not in self._used]
+        others = [choice for choice in self._answers if choice not in self._used]
         choices = (*others[-_MOST_CHOICES:], *self._used)
         answers = {choice: _kept(self._answers.get(choice, {}), here, is_there) for choice in choices}
-        silent = {choice: _kept(self._silent.get(choice, {}), here, is_there) for choice in choices}
         used = sorted({number for group in answers.values() for answer in group.values() for number in answer[2]})
         renumbered = {number: index for index, number in enumerate(used)}
         tree = self._note_state() if any(self._facts[number][0] == "asked" for number in used) else ""
@@ -205,7 +202,6 @@ class Cache:
                 for kind, name, seen in [self._facts[number]]
             ],
             "trees": dict([*self._trees.items()][-_MOST_TREES:]),
-            "silent": silent,
             "answers": {
                 choice: {
                     name: [answer[0], answer[1], [renumbered[number] for number in answer[2]], answer[3]]

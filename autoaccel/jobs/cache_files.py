@@ -96,9 +96,11 @@ def _is_well_formed(document: Any) -> bool:
         and all(
             seen.count(" ") == 1 and name.count("\0") == 2 for kind, name, seen in document["facts"] if kind == "asked"
         )
-        and all(are(str, list(group.values())) for group in document["silent"].values())
         and all(
-            are(str, answer[:2], 2) and are(int, answer[2]) and all(0 <= number < facts for number in answer[2])
+            len(answer) == 4
+            and are(str, answer[:2])
+            and are(int, answer[2])
+            and all(0 <= number < facts for number in answer[2])
             for group in document["answers"].values()
             for answer in group.values()
         )

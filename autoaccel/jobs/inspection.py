@@ -59,7 +59,8 @@ def inspect(
     `progress` hears how many more files are done.
     """
     reports: dict[Path, Report] = {}
-    concerned = []
+    concerned: list[Path] = []
+    known: dict[Path, str] = {}
 
     @functools.cache
     def shared() -> Files:
@@ -72,17 +73,24 @@ def inspect(
     for path in files:
         try:
             data = sources.data(path)
-            silent = _is_silent(path, data, configuration, cache)
+            choice = "" if cache is None else repr(configuration.choice_for(path))
+            if cache is not None:
+                cache.note(path, data)
+                if cache.has_answer(path, choice, parsed=path in named):
+                    known[path] = choice
+            if path in known or speaks_to(path, data, configuration.rules_for(path)):
+                concerned.append(path)
+                continue
         except sources.SourceError as error:
             reports[path] = Report(str(path), failures=(Failure(str(error), code="unreadable"),))
             continue
-        if silent:
-            reports[path] = _parsed(path, data, configuration, cache) if path in named else Report(str(path))
-        else:
-            concerned.append(path)
+        # Most files are read, and neither decoded nor parsed.
+        reports[path] = syntax_report(data, path) if path in named else Report(str(path))
+        if cache is not None and not reports[path].failures:
+            cache.remember_silent(path, choice, parsed=path in named)
     if cache is not None:
-        known = ((path, cache.report(path, repr(configuration.choice_for(path)))) for path in concerned)
-        reports.update({path: report for path, report in known if report is not None})
+        answers = ((path, cache.report(path, choice)) for path, choice in known.items())
+        reports.update({path: report for path, report in answers if report is not None})
         concerned = [path for path in concerned if path not in reports]
     progress(len(reports))
     try:
@@ -97,32 +105,6 @@ def inspect(
         if cache is not None:
             cache.save()
     return [reports[path] for path in files]
-
-
-def _is_silent(path: Path, data: bytes, configuration: Configuration, cache: Cache | None) -> bool:
-    """Whether no rule has anything to say about a file: most files are read, and neither decoded nor parsed. Raises
-    `SourceError`."""
-    if cache is None:
-        return not speaks_to(path, data, configuration.rules_for(path))
-    choice = repr(configuration.choice_for(path))
-    cache.note(path, data)
-    if cache.is_silent(path, choice):
-        return True
-    if cache.has_answer(path, choice) or speaks_to(path, data, configuration.rules_for(path)):
-        return False
-    cache.remember_silent(path, choice)
-    return True
-
-
-def _parsed(path: Path, data: bytes, configuration: Configuration, cache: Cache | None) -> Report:
-    """What is to be said about a file on which no rule has a word: at most that it cannot be parsed."""
-    choice = f"{configuration.choice_for(path)!r} parsed"
-    if cache is not None and cache.is_silent(path, choice):
-        return Report(str(path))
-    report = syntax_report(data, path)
-    if cache is not None and not report.failures:
-        cache.remember_silent(path, choice)
-    return report
 
 
 def syntax_report(data: bytes, path: Path) -> Report:

@@ -136,13 +136,13 @@ def _no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The files whose answers came from the cache."""
+    """The files whose answers came from the cache, but for those to which no rule had a word to say."""
     found: list[Path] = []
     ask = Cache.report
 
     def asked(self: Cache, path: Path, choice: str) -> Report | None:
         report = ask(self, path, choice)
-        if report is not None:
+        if report is not None and self._answers[choice][self._names[path]][3] not in (False, True):
             found.append(path)
         return report
 
@@ -328,10 +328,11 @@ def signed(body: bytes) -> bytes:
     "body",
     [
         b"", b"null", b"[]", b"{}", b"7", b'"facts"', b"[" * 100_000,
-        b'{"facts":1,"trees":{},"silent":{},"answers":{}}', b'{"facts":[],"trees":[],"silent":[],"answers":[]}',
-        b'{"facts":[],"trees":{},"silent":{},"answers":{"x":{"main.py":["a","main.py",[7],[]]}}}',
-        b'{"facts":[],"trees":{},"silent":{},"answers":{"x":7}}',
-        b'{"facts":[],"trees":{},"silent":{"x":[]},"answers":{}}',
+        b'{"facts":1,"trees":{},"answers":{}}', b'{"facts":[],"trees":[],"answers":[]}',
+        b'{"facts":[],"trees":{},"answers":{"x":{"main.py":["a","main.py",[7],[]]}}}',
+        b'{"facts":[],"trees":{},"answers":{"x":{"main.py":["a","main.py",[]]}}}',
+        b'{"facts":[],"trees":{},"answers":{"x":7}}',
+        b'{"facts":[],"trees":{},"answers":{"x":[]}}',
     ],
 )  # fmt: skip
 def test_what_others_wrote_is_no_answer(project: Path, body: bytes) -> None:
@@ -486,6 +487,26 @@ def test_what_is_gone_is_forgotten(project: Path) -> None:
     assert b'"stepping.py"' not in stored(project).read_bytes().partition(b'"answers"')[2]
 
 
+def test_what_is_named_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No rule has a word to say about either file: only that one is no Python, and that to those who name it."""
+    write(tmp_path, "plain.py", "x = 1\n")
+    write(tmp_path, "broken.py", "def (\n")
+    files, parse, parsed = [tmp_path / "plain.py", tmp_path / "broken.py"], inspection.syntax_report, list[str]()
+
+    def noted(data: bytes, path: Path) -> Report:
+        parsed.append(path.name)
+        return parse(data, path)
+
+    def failing(named: Sequence[Path]) -> list[str]:
+        cache = Cache(tmp_path / FOLDER, tmp_path, files, changes=False)
+        reports = inspection.inspect(files, PLAN, named=named, cache=cache, jobs=1)
+        return [Path(report.path).name for report in reports if report.failures]
+
+    monkeypatch.setattr(inspection, "syntax_report", noted)
+    assert [failing(named) for named in ((), files, files, ())] == [[], ["broken.py"], ["broken.py"], []]
+    assert parsed == ["plain.py", "broken.py", "broken.py"]
+
+
 def test_what_is_not_asked_about_is_remembered(project: Path, answers: list[Path]) -> None:
     write(project, "main.py", MAIN.replace("0.1", "0.2"))
     lint(project, cached=True, names=["main.py"])
@@ -529,8 +550,7 @@ def test_runs_at_the_same_time_see_whole_caches(tmp_path: Path) -> None:
         {
             "facts": [],
             "trees": {},
-            "silent": {"all": {f"{letter}{index}.py": "0" for index in range(5000)}},
-            "answers": {},
+            "answers": {"all": {f"{letter}{index}.py": ["0", "", [], False] for index in range(5000)}},
         }
         for letter in "ab"
     ]
