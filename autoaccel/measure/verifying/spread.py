@@ -232,7 +232,8 @@ def _cycle(losses: Sequence[Loss]) -> int:
 
 
 def quantile(probability: float, freedom: int) -> float:
-    """The value that Student's t stays below with a probability above one half; `freedom` is a whole number."""
+    """The value that Student's t stays below with a probability above one half; `freedom` is even, as it is for two
+    groups of one size."""
     low, high = 0.0, 1.0
     while _student(high, freedom) < probability:
         low, high = high, high * 2
@@ -243,19 +244,10 @@ def quantile(probability: float, freedom: int) -> float:
 
 
 def _student(value: float, freedom: int) -> float:
-    """The distribution function, by the finite sums that there are for whole degrees of freedom."""
+    """The distribution function, by the finite sum that there is for an even number of degrees of freedom."""
     angle = math.atan(value / math.sqrt(freedom))
-    sine, cosine = math.sin(angle), math.cos(angle)
-    if freedom % 2:
-        term, total = cosine, 0.0
-        for k in range(1, freedom - 1, 2):
-            total += term
-            term *= cosine**2 * (k + 1) / (k + 2)
-        central = 2 / math.pi * (angle + sine * total)
-    else:
-        term, total = 1.0, 0.0
-        for k in range(0, freedom - 1, 2):
-            total += term
-            term *= cosine**2 * (k + 1) / (k + 2)
-        central = sine * total
-    return 0.5 + central / 2
+    term, total = 1.0, 0.0
+    for k in range(0, freedom - 1, 2):
+        total += term
+        term *= math.cos(angle) ** 2 * (k + 1) / (k + 2)
+    return 0.5 + math.sin(angle) * total / 2
