@@ -363,10 +363,7 @@ def _importable(imports: Path) -> Path:
     """A folder that makes this very package importable, and nothing that happens to lie beside it."""
     imports.mkdir()
     package = imports / _PACKAGE.name
-    try:
-        package.symlink_to(_PACKAGE, target_is_directory=True)
-    except OSError:
-        shutil.copytree(_PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    package.symlink_to(_PACKAGE, target_is_directory=True)
     return package
 
 
