@@ -131,6 +131,7 @@ def test_all_rules_together_are_stable(case: Case) -> None:
     results = rewrite(case, {path: read(path) for path in case.expected}, rules)
     for path, result in results.items():
         assert not result.errors, f"{path}: {result.errors}"
+        assert not any("nested too deeply" in each.message for each in result.skipped)  # a question without an end
         ast.parse(result.after)
     for path, result in rewrite(case, {path: result.after for path, result in results.items()}, rules).items():
         assert result.after == result.before, f"{path}: a second run changes it again"

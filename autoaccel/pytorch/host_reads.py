@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_as, given_values, unpacks
+from autoaccel.dataflow.query import fixpoint
 from autoaccel.dataflow.syntax_index import is_constant, last_name
 from autoaccel.library_models.tensor_operations import NO_TENSOR
 from autoaccel.library_models.tensor_views import VIEW_METHODS
@@ -231,6 +232,7 @@ def _has_elements(value: Value) -> bool:
             return True
 
 
+@fixpoint(nothing=False, anything=True)
 def is_mask(script: Script, index: ast.expr) -> bool:
     """Whether an index may be a tensor of booleans, by which as many elements are chosen as are true in it; of what is
     not known, a comparison is taken for one, and what is called a mask."""

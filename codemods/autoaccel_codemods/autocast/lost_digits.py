@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.call_arguments import given_as
+from autoaccel.dataflow.call_arguments import given_as, given_values
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.tensor_operations import MATRIX_PRODUCTS
@@ -42,7 +42,7 @@ _CARRYING = frozenset(
     """clamp clamp_ clamp_min clamp_min_ clip clip_ maximum relu abs where cat concat stack hstack vstack mul multiply
     div divide pow square prod masked_fill nan_to_num neg""".split()
 )
-_CURVES = frozenset("sigmoid expit softmax exp tanh cos sin cosine_similarity".split())
+_CURVES = frozenset("sigmoid expit softmax log_softmax exp tanh cos sin cosine_similarity".split())
 _DOTS = MATRIX_PRODUCTS | {"linear"}
 _NOT_SMALL = 0.5  # a number beside which what is added no longer matters
 
@@ -96,6 +96,9 @@ class _Search:
         name = last_name(call.func)
         if name in _PROBABLE and (script.qualname(call.func) or "").startswith("torch.distributions."):
             return _of_probabilities(script, call)
+        if _is_divergence(script, call):
+            rounded = any(map(self._is_rounded, ((script, each) for each in given_values(call)[:2])))
+            return skip_reasons.DIVERGENCE if rounded else None
         given = operand(script, call)
         if given is None:
             return None
@@ -158,6 +161,13 @@ class _Search:
             or (self._is_inside(file, node) and isinstance(node, ast.Call) and last_name(node.func) == "normalize")
             for file, node in spelled(script, expression)
         )
+
+
+def _is_divergence(script: Script, call: ast.Call) -> bool:
+    """`F.kl_div(log_p, q)`, `nn.KLDivLoss()(log_p, q)`: where p is close to q, the gradient is their difference."""
+    if last_name(call.func) == "kl_div":
+        return True
+    return any(value.name == "torch.nn.KLDivLoss" for value in script.values(call.func).unordered())
 
 
 def _of_probabilities(script: Script, call: ast.Call) -> str | None:

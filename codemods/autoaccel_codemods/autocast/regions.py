@@ -138,7 +138,8 @@ class _Planner:
         self.found.code = reachable_code(self.script, inside)
         report_at = self.step.backwards[0].call
         self.found.problems += unsafe_operations.in_code(self.found.code, self.script, report_at)
-        slice_code = [*self.found.code, *((self.script, each) for each in self.slice.statements)]
+        rounded = (each for each in self.slice.statements if each not in self._in_float32)
+        slice_code = [*self.found.code, *((self.script, each) for each in rounded)]
         slice_code += reachable_code(self.script, self._given_results(inside))
         self.found.problems += lost_digits.in_code(slice_code, self.script, report_at)
         self.found.problems += [] if self.apart is None else self.apart.problems

@@ -112,7 +112,7 @@ def gathers() -> None:
     model = accel.distribute(nn.Sequential(nn.Embedding(9, 6), nn.Linear(6, 9)))
     both = accel.distribute(trainings.WithLoss())
     x = torch.randint(0, 9, (7, 5))
-    counts = {}
+    counts: dict[str, Any] = {}
     with (
         mock.patch.object(deferred_outputs, "LARGE", 0),
         mock.patch.object(shares, "gather", wraps=shares.gather) as seen,

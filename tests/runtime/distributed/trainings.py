@@ -558,9 +558,8 @@ def uses_of_outputs() -> Log:
     def changed(logits: torch.Tensor, y: torch.Tensor) -> Any:
         last = logits[:, -1]
         logits.mul_(2)
-        return F.smooth_l1_loss(last, torch.ones_like(last)) + F.huber_loss(
-            _Scaled.apply(logits),  # type: ignore[no-untyped-call] logits.detach(), reduction="sum"
-        )
+        tripled: Any = _Scaled.apply(logits)  # type: ignore[no-untyped-call]
+        return F.smooth_l1_loss(last, torch.ones_like(last)) + F.huber_loss(tripled, logits.detach(), reduction="sum")
 
     def own_backward(logits: torch.Tensor, y: torch.Tensor) -> Any:
         return scaled(logits).square().mean() + F.cross_entropy(logits.permute(0, 2, 1), y, reduction="none").max()
