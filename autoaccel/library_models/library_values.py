@@ -22,9 +22,10 @@ from autoaccel.dataflow.abstract_values import (
     Values,
     made,
 )
-from autoaccel.dataflow.call_arguments import given_as
+from autoaccel.dataflow.call_arguments import given_as, given_values, unpacks
 from autoaccel.dataflow.qualified_names import canonical as canonical
 from autoaccel.library_models.library_members import ANY_MODEL
+from autoaccel.library_models.numpy_functions import NUMBERS_DRAWN_BY
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -263,7 +264,7 @@ def called(name: str, node: ast.Call, script: Script) -> Values:
         return made(Kind.SEQUENCE, node, script, items=((0, tensor), (1, tensor)))
     if name.startswith("builtins."):
         return _builtin(name[9:])
-    kind = _array_kind(name, node) if name.startswith("numpy.") else _kind_of_call(name)
+    kind = _array_kind(name, node, script) if name.startswith("numpy.") else _kind_of_call(name)
     return ANY if kind is None else value(kind)
 
 
@@ -291,11 +292,16 @@ def _kind_of_call(name: str) -> Kind | None:
     return next((kind for kind, beginnings in _RESULTS_OF.items() if name.startswith(beginnings)), None)
 
 
-def _array_kind(name: str, node: ast.Call) -> Kind | None:
+def _array_kind(name: str, node: ast.Call, script: Script) -> Kind | None:
     """The same for NumPy, where the arguments decide between arrays and numbers."""
     last = name.rsplit(".", 1)[-1]
-    if name.startswith("numpy.random.") and not node.args and not node.keywords:
-        return Kind.NUMBER
+    if name.startswith("numpy.random."):
+        if not node.args and not node.keywords:
+            return Kind.NUMBER
+        given = given_values(node)
+        sized = unpacks(node) or any(each.arg == "size" for each in node.keywords)
+        if not sized and len(given) <= NUMBERS_DRAWN_BY.get(last, 0):
+            return Kind.NUMBER if all(script.kind(each) is Kind.NUMBER for each in given) else None  # or an array
     if last in ("seed", "save", "savez", "default_rng", "RandomState", "isnan", "allclose", "isscalar"):
         return Kind.OBJECT
     is_number = last in _NUMPY_NUMBERS and not any(keyword.arg in ("axis", "keepdims") for keyword in node.keywords)

@@ -29,6 +29,12 @@ ARRAY_METHODS = FRESH_METHODS | REDUCTIONS | SAME_MEMORY | {"astype", "copy", "v
 SHAPED_DRAWS = frozenset(
     f"numpy.random.{name}" for name in ("rand", "randn", "random", "random_sample", "standard_normal", "permutation")
 )
+NUMBERS_DRAWN_BY = {
+    **dict.fromkeys(("chisquare", "exponential", "geometric", "poisson", "standard_gamma"), 1),
+    **dict.fromkeys(("beta", "binomial", "gamma", "laplace", "lognormal", "normal", "randint", "uniform"), 2),
+    "triangular": 3,
+}
+"""How many numbers say what is drawn: of these alone, without a size, a number is."""
 DRAWING_METHODS = frozenset(
     """beta binomial bytes chisquare choice choices dirichlet exponential f gamma gauss geometric getrandbits gumbel
     integers laplace lognormvariate lognormal multinomial multivariate_normal normal normalvariate permutation permuted

@@ -55,6 +55,10 @@ def kind_at_end(text: str) -> Kind | None:
         pytest.param("torch.float32\n", Kind.DTYPE, id="dtype"),
         pytest.param("np.zeros(3) / 255.0\n", Kind.ARRAY, id="array arithmetic"),
         pytest.param("torch.zeros(2).numpy()\n", Kind.ARRAY, id="tensor to array"),
+        pytest.param("np.random.beta(0.2, 0.2)\n", Kind.NUMBER, id="a number is drawn"),
+        pytest.param("np.random.beta(0.2, 0.2, 5)\n", Kind.ARRAY, id="several numbers are drawn"),
+        pytest.param("np.random.uniform(0, 1, size=shape)\n", Kind.ARRAY, id="several numbers are drawn by name"),
+        pytest.param("np.random.normal(means, 1.0)\n", None, id="as many are drawn as there are means"),
         pytest.param("torch.zeros(2).sum().item() + 1\n", Kind.NUMBER, id="number"),
         pytest.param(
             "x = torch.zeros(2)\nfor i in range(3):\n    x = x.view(2)\nx\n", Kind.TENSOR, id="carried round a loop"

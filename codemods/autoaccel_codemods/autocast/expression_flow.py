@@ -123,7 +123,7 @@ def _operand(search: Search, low: Low, parent: ast.BinOp) -> None:
         search.pass_on(low, parent)
         return
     other = parent.right if parent.left is low.node else parent.left
-    if low.script.kind(other) is Kind.ARRAY:
+    if Kind.ARRAY in low.script.values(other).kinds:
         search.sink(low, skip_reasons.NUMPY_COMPUTES)
     if low.script.kind(other) is Kind.NUMBER and any(map(_is_imaginary, breadth_first(other))):
         search.sink(low, skip_reasons.NO_KERNEL.format(name="complex"))
@@ -143,7 +143,7 @@ def _is_imaginary(node: ast.AST) -> bool:
 
 def _added(search: Search, low: Low, parent: ast.AugAssign) -> None:
     """`total += out`, `out @= weights`."""
-    if low.script.kind(parent.target) is Kind.ARRAY:
+    if Kind.ARRAY in low.script.values(parent.target).kinds:
         search.sink(low, skip_reasons.NUMPY_COMPUTES)
     if isinstance(parent.op, ast.MatMult) and not low.auto:
         search.sink(low, skip_reasons.PRODUCT_OUTSIDE)

@@ -24,11 +24,26 @@ from autoaccel_codemods.autocast.float_tensors import content
 from autoaccel_codemods.autocast.hoists import FreeNames, Hoist, names_for
 from autoaccel_codemods.autocast.tensor_content import Content
 
+_OF_DECIMALS = frozenset(
+    f"torch.nn.functional.{name}" for name in ("log_softmax", "softmax", "cross_entropy", "kl_div")
+)
+
 
 def read_by_name(script: Script, statement: ast.stmt, reduced: Collection[str]) -> list[ast.expr]:
     """Where a statement reads by a name what a region leaves in low precision."""
     names = script.in_scope(statement, ast.Name)
     return [each for each in names if isinstance(each.ctx, ast.Load) and each.id in reduced]
+
+
+def _must_be_floating(script: Script, part: ast.expr) -> bool:
+    """Whether an expression is one tensor with decimals, or raises: logits of `log_softmax(logits / 4, dim=1)`."""
+    match script.parent(part):
+        case ast.BinOp(left=left, op=ast.Div(), right=right) as outer if left is part:
+            return script.kind(right) is Kind.NUMBER and _must_be_floating(script, outer)
+        case ast.Call(func=function, args=[first, *_]) if first is part:
+            return script.qualname(function) in _OF_DECIMALS
+        case _:
+            return False
 
 
 class Float32Statements:
@@ -54,7 +69,9 @@ class Float32Statements:
         if not parts or set(map(script.source, parts)) != variables(script, statement) & self._reduced:
             return []
         code = reachable_code(script, [statement])
-        if not self._wants_float32(code) or not all(content(script, each) is Content.FLOATING for each in parts):
+        if not self._wants_float32(code):
+            return []
+        if any(content(script, each) is not Content.FLOATING and not _must_be_floating(script, each) for each in parts):
             return []
         self._keep(statement, code)
         return parts

@@ -75,7 +75,9 @@ class _Search:
     def reason(self, script: Script, node: ast.AST) -> str | None:
         """Why a part of the code is left in float32."""
         if is_distance(script, node):
-            return None if self._in_float32 else skip_reasons.EXPANDED_DISTANCE
+            # a function gets float32 alone; the squares that a statement is given were made in the region
+            functions = (part for part in self._in_float32 if isinstance(part[1], ast.FunctionDef))
+            return None if _is_inside(functions, script, node) else skip_reasons.EXPANDED_DISTANCE
         if is_variance(script, node):
             return skip_reasons.EXPANDED_VARIANCE
         if (coarse := coarse_steps.reason(script, node)) is not None:
@@ -134,7 +136,7 @@ class _Search:
     def _is_computed_anew(self, place: Place) -> bool:
         """Whether an expression computes its value, in float32."""
         script, node = place
-        if not self._is_inside(script, node):
+        if not self._is_computed_here(script, node):
             return False
         match node:
             case ast.BinOp(op=ast.Mult() | ast.Div() | ast.Pow()) | ast.UnaryOp() | ast.Constant():
@@ -151,16 +153,24 @@ class _Search:
             case _:
                 return False
 
-    def _is_inside(self, script: Script, node: ast.AST) -> bool:
-        return any(script is file and script.inside(node, part) for file, part in self._in_float32)
+    def _is_computed_here(self, script: Script, node: ast.AST) -> bool:
+        return _is_inside(self._in_float32, script, node)
 
     def _is_direction(self, script: Script, expression: ast.expr) -> bool:
         """Whether vectors are given their length in float32, or are parameters: else products of them exceed one."""
         return all(
             file.kind(node) is Kind.PARAMETER
-            or (self._is_inside(file, node) and isinstance(node, ast.Call) and last_name(node.func) == "normalize")
+            or (
+                _is_inside(self._in_float32, file, node)
+                and isinstance(node, ast.Call)
+                and last_name(node.func) == "normalize"
+            )
             for file, node in spelled(script, expression)
         )
+
+
+def _is_inside(code: Iterable[ScriptNode], script: Script, node: ast.AST) -> bool:
+    return any(script is file and script.inside(node, part) for file, part in code)
 
 
 def _is_divergence(script: Script, call: ast.Call) -> bool:
