@@ -45,6 +45,13 @@ class Originals:
 
     trials: Trials
     limits: Limits
+    by_hand: bool = False
+    """Whether two versions by hand are compared: any line may do something that shows only at the end of the script."""
+
+    @property
+    def to_the_end(self) -> bool:
+        """Whether to look for a way to the end of the script, too."""
+        return self.by_hand and self.limits.patience is not None
 
     def first_run(self) -> tuple[RunRecord, dict[str, Any], list[str]]:
         """It says how many steps there is time for; what else is asked of all runs, and notes."""
@@ -89,36 +96,57 @@ class Originals:
             runs.append(self.trials.original("original once more", **asked))
             self._check(runs[-1])
             reference = comparing.reference(runs)
-        varies = ", ".join(sorted(reference.unsteady))
-        self.trials.note_result("the same, bit for bit" if reference.repeats else f"not the same: {varies}")
+        self._note_repetition(reference)
         views = [View("", asked, reference, again.reached)]
         if reference.repeats:
             views.extend(self._further_views(views[0], asked, changes))
         return views
 
+    def _note_repetition(self, known: comparing.Reference) -> None:
+        varies = ", ".join(sorted(known.unsteady))
+        self.trials.note_result("the same, bit for bit" if known.repeats else f"not the same: {varies}")
+
     def _further_views(self, first: View, asked: dict[str, Any], changes: Changes) -> Iterator[View]:
-        """For what was not reached: the script with its passes cut short, and for longer."""
+        """For what was not reached: the script with its passes cut short, for longer, and both to come to its end."""
         missing = [each for each in changes if not each.is_reached(first.reached)]
-        ways: dict[str, dict[str, Any]] = {}
-        if first.reference.record.passes:
-            ways[", passes cut short"] = {**asked, "pass_batches": _SHORT_PASS}
+        wants_end = self.to_the_end and not first.ends
+        short = {"pass_batches": _SHORT_PASS} if first.reference.record.passes else {}
+        longer = {"steps": _MOST_STEPS, "patience": _LONGER}
+        ways: list[tuple[str, dict[str, Any], bool]] = []
+        if short:
+            ways.append((", passes cut short", {**asked, **short}, False))
         if self.limits.patience is not None:
-            ways[", for longer"] = {"steps": _MOST_STEPS, "patience": _LONGER}
-        for name, wanted in ways.items():
-            if not missing:
-                return
+            ways.append((", for longer", longer, False))
+            ways.append((", to its end", {**longer, **short}, True))
+        for name, wanted, is_for_end in ways:
+            if not (wants_end if is_for_end else missing):
+                continue
             record = self.trials.original(f"original{name}", lines=True, **wanted)
             self.trials.note_result("" if record.went_wrong else "for comparison")
             reached = [each for each in missing if each.is_reached(record.reached)]
-            if record.went_wrong or not reached or _sound_steps(record) is not None:
+            ends = wants_end and record.exit_status is not None
+            if record.went_wrong or not (reached or ends) or _sound_steps(record) is not None:
                 continue
             missing = [each for each in missing if each not in reached]
+            wants_end = wants_end and not ends
             steps = wanted["steps"] if record.exit_status is not None else record.steps or record.backwards
             wanted = {**wanted, "steps": steps, "patience": None}
+            yield View(name, wanted, self._known(first, record, name, wanted, ends=ends), record.reached)
+
+    def _known(
+        self, first: View, record: RunRecord, name: str, wanted: dict[str, Any], *, ends: bool
+    ) -> comparing.Reference:
+        """What is compared in another way to run the script. Of what it prints and writes at its end only a second run
+        tells what varies."""
+        masks, prints = first.reference.masks, first.reference.prints
+        if not ends:
             known = comparing.reference([record])
-            masks, prints = first.reference.masks, first.reference.prints
-            known = dataclasses.replace(known, masks=masks, prints=prints, files=SteadyFiles())
-            yield View(name, wanted, known, record.reached)
+            return dataclasses.replace(known, masks=masks, prints=prints, files=SteadyFiles())
+        again = self.trials.original(f"original{name}, again", **wanted)
+        self._check(again)
+        known = comparing.reference([record, again])
+        self._note_repetition(known)
+        return dataclasses.replace(known, masks=masks.joined(known.masks), prints=prints and known.prints)
 
     def control(self, view: View, rehearse: tuple[str, ...] = REHEARSALS) -> None:
         """Before any change is blamed: whether the original is the same when it is rehearsed, and when it is not."""

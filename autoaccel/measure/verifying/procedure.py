@@ -65,7 +65,7 @@ class _Procedure:
         """Whether there is a runtime that could do anything."""
 
     def run(self, changes_of: ChangesOf) -> tuple[Verification, Changes]:
-        originals = Originals(self.trials, self.limits)
+        originals = Originals(self.trials, self.limits, by_hand=self.against is not None)
         first, asked, notes = originals.first_run()
         changes = self.trials.changes = changes_of([Path(name) for name in first.files])
         self.rehearses = self.against is None or _uses_runtime(first, changes)
@@ -91,6 +91,8 @@ class _Procedure:
         if views:
             self._overflowing(views[0], state)
         numerics, here = self._numerics(views, state) if views else (None, first)
+        if originals.to_the_end and views and not any(view.ends for view in views):
+            notes.append("no run came to the end of the script, so what it does there was not compared")
         notes.extend(dict.fromkeys(note for view in views for note in self._in_vain(view, state)))
         reference = views[0].reference if views else comparing.reference([first])
         report = Verification(

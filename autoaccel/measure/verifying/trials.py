@@ -113,3 +113,8 @@ class View:
     def cut(self) -> bool:
         """Whether passes are cut short."""
         return self.asked.get("pass_batches") is not None
+
+    @property
+    def ends(self) -> bool:
+        """Whether the script comes to its end."""
+        return self.reference.record.exit_status is not None

@@ -11,7 +11,7 @@ import pytest
 
 from autoaccel.measure import versions
 from autoaccel.measure.observing.request import Request
-from autoaccel.measure.verifying import procedure
+from autoaccel.measure.verifying import originals, procedure
 from autoaccel.measure.verifying.originals import Limits
 from autoaccel.measure.verifying.report import Verdict, Verification
 from tests.measure.forking import Forking
@@ -39,13 +39,19 @@ def compare(forking: Forking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         report, _ = procedure.verify(
             request,
             changes,
-            lambda asked, environment: forking.run(asked, environment, script.parent),
+            lambda asked, environment: forking.run(asked, environment, emptied(script.parent)),
             limits=limits,
             against="other.py",
         )
         return report
 
     return run
+
+
+def emptied(folder: Path) -> Path:
+    """A folder without what an earlier run wrote there."""
+    (folder / "rows.csv").unlink(missing_ok=True)
+    return folder
 
 
 def reasons(report: Verification) -> list[str]:
@@ -141,6 +147,69 @@ def test_changed_lines_that_lead_to_what_never_ran_are_named(compare: Compare) -
     ]
     assert never_ran(compare(text, ("loss * 1", "1 * loss"), ("import sys\n", "# what it needs\nimport sys\n"))) == [()]
     assert never_ran(compare(text, ("range(3)", "range(4)"))) == [()]
+
+
+# -- what comes of a change only at the end of the script
+
+EPOCHS = """
+import time
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(1)
+model = nn.Linear(4, 2)
+data = TensorDataset(torch.randn(24, 4), torch.randint(0, 2, (24,)))
+loader = DataLoader(data, batch_size=4, shuffle=True)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+rows = []
+for epoch in range(4):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+    rows.append(f"{epoch},{loss.item():.4f}")
+print(f"took {time.perf_counter():.9f} s")
+with open("rows.csv", "w") as file:
+    file.write("\\n".join(rows))
+"""
+UNTIL_LONG = Limits(steps=8, at_least=0.0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("{epoch},{loss.item():.4f}", "{loss.item():.4f},{epoch}", "rows.csv: written "),
+        ("        optimizer.step()", "        if epoch < 3:\n            optimizer.step()", "9 steps instead of 12"),
+    ],
+)
+def test_what_shows_only_at_the_end(compare: Compare, tmp_path: Path, old: str, new: str, why: str) -> None:
+    """Eight steps reach each changed line, and neither the file nor the last epoch."""
+    found = reasons(compare(EPOCHS, (old, new), limits=UNTIL_LONG, protected=(str(tmp_path.resolve()),)))
+    assert found[0].startswith(why)
+
+
+def test_another_style_is_the_same_to_the_end(compare: Compare) -> None:
+    report = compare(EPOCHS, ("rows.append(", "rows.extend(["), ('.4f}")', '.4f}"])'), limits=UNTIL_LONG)
+    assert report.same, reasons(report)
+    assert [each.name for each in report.trials] == [
+        "original",
+        "original again",
+        "original, to its end",
+        "original, to its end, again",
+        "rewritten",
+        "rewritten, to its end",
+    ]
+    assert not report.notes
+
+
+def test_an_end_that_no_run_comes_to_is_said(compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(originals, "_LONGER", 0.1)
+    text = EPOCHS.replace("range(4)", "range(10**6)")
+    report = compare(text, ("rows.append(", "rows.extend(["), ('.4f}")', '.4f}"])'), limits=UNTIL_LONG)
+    assert report.same
+    assert report.notes == ("no run came to the end of the script, so what it does there was not compared",)
 
 
 # -- rounding, and what is none
