@@ -27,6 +27,11 @@ _BOUND = re.compile(
     r"\b(?:def|class|as|import|for|global|nonlocal)\s+([A-Za-z_]\w*)|^\s*([A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)*)\s*=[^=]"
     r"|,\s*([A-Za-z_]\w*)\s+in\b|\bimport\s+\w+\s*,\s*(.*)$"
 )
+_ATTRIBUTE = re.compile(r"\.[A-Za-z_]\w*")
+_ATTRIBUTE_BOUND = re.compile(
+    r"^[ \t]*\w+\.([A-Za-z_]\w*)[ \t]*=[^=]|\b(?:register_(?:buffer|parameter|module)|add_module)\(\s*[\"'](\w+)[\"']",
+    re.MULTILINE,
+)
 _SIGNATURE = re.compile(r"\bdef\s+([A-Za-z_]\w*)\s*\(")
 _SHOWN = 60  # characters of a line in a message
 
@@ -290,7 +295,9 @@ class _HunkWords:
 
 
 def _words(lines: Iterable[str]) -> set[str]:
-    return {word for line in lines for word in _WORD.findall(line.partition("#")[0])}
+    """Names, and attributes with their dot, too: a variable may have the name of one."""
+    code = [line.partition("#")[0] for line in lines]
+    return {word for line in code for kind in (_WORD, _ATTRIBUTE) for word in kind.findall(line)}
 
 
 def _statements_in(lines: Iterable[str]) -> set[str]:
@@ -299,8 +306,9 @@ def _statements_in(lines: Iterable[str]) -> set[str]:
     return {each for each in stripped if "(" in each or "=" in each}
 
 
-def _bound(lines: Iterable[str]) -> set[str]:
-    found: set[str] = set()
+def _bound(lines: Sequence[str]) -> set[str]:
+    attributes = _ATTRIBUTE_BOUND.findall("\n".join(lines))
+    found = {f".{name}" for names in attributes for name in names if name}
     for line in lines:
         code = line.partition("#")[0]
         groups = [group for match in _BOUND.finditer(code) for group in match.groups() if group]

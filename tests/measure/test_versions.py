@@ -119,6 +119,17 @@ def test_any_two_versions(tmp_path_factory: pytest.TempPathFactory, old: list[st
             ast.parse(text)
 
 
+@pytest.mark.parametrize(
+    "bound", ["net.scale = 2", 'net.register_buffer("scale", two)', "net.register_parameter(\n    'scale', two)"]
+)
+def test_what_uses_a_new_attribute_needs_what_makes_it(script: Path, bound: str) -> None:
+    made = BASE.replace("net = Net()\n", f"net = Net()\n{bound}\n")
+    found = between(script, made.replace("loss.backward()", "(loss * net.scale).backward()"))
+    uses, binds = sorted(found, key=lambda each: each.record.where.line)
+    assert found.needs(uses) == (binds,)
+    assert found.needs(binds) == ()
+
+
 def _git(folder: Path, *arguments: str) -> None:
     who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
     subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True)

@@ -52,6 +52,8 @@ class Entry:
     sketch: tuple[float, ...]
     """Projections on fixed random directions of length one per element, which depend on the number of elements alone:
     the mean square of two tensors' differences here estimates the square of the norm of their difference."""
+    is_saved: bool = True
+    """False of a buffer that no checkpoint holds, such as a mask that is kept rather than made in each step."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import math
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -113,10 +114,11 @@ class TrainedObjects(Observer):
         seen: dict[int, str] = {}
         for module in self._roots.values():
             name = self._names.of(module)
+            unsaved = {id(each) for each in _unsaved(module)}
             for kind, path, tensor in tensors(module):
                 if id(tensor) not in seen:
                     seen[id(tensor)] = f"{name}.{path}"
-                    yield entry(f"{name}.{path}", kind, tensor)
+                    yield replace(entry(f"{name}.{path}", kind, tensor), is_saved=id(tensor) not in unsaved)
         for number, leaf in enumerate(self._leaves, 1):
             if id(leaf) not in seen:
                 seen[id(leaf)] = self._names.give(leaf, f"tensor {number}")
@@ -203,6 +205,12 @@ def tensors(module: nn.Module) -> Iterator[tuple[str, str, Tensor]]:
             for name, tensor in owned.items():
                 if isinstance(tensor, Tensor):
                     yield kind, f"{path}.{name}" if path else name, tensor
+
+
+def _unsaved(module: nn.Module) -> Iterator[Any]:
+    """The buffers that `state_dict` leaves out."""
+    for _, inner in parts(module):
+        yield from (inner._buffers.get(name) for name in inner._non_persistent_buffers_set)  # noqa: SLF001
 
 
 def roots(modules: Iterable[nn.Module], trained: set[int], named: set[int]) -> Iterator[nn.Module]:

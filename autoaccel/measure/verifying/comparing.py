@@ -118,9 +118,12 @@ def structure(
     found = [Difference("mark", phrase if times == 1 else f"{phrase}, {times} times") for phrase, times in more]
     before, after = facts(record), facts(_as_far(record, other))
     modes = []
+    kept = {(each.kind, each.name) for run in (record, other) for each in run.state if not each.is_saved}
     for fact in dict.fromkeys((*before, *after)):
         if fact in original.varying or same(before.get(fact), after.get(fact)):
             continue
+        if fact in kept and (fact not in before or fact not in after):
+            continue  # the other version makes it in each step; what is made of it is compared
         if fact[0] == "setting" and fact[1].endswith(".training"):
             modes.append((fact[1], after.get(fact)))
         else:

@@ -212,6 +212,55 @@ def test_an_end_that_no_run_comes_to_is_said(compare: Compare, monkeypatch: pyte
     assert report.notes == ("no run came to the end of the script, so what it does there was not compared",)
 
 
+# -- constant tensors that are kept
+
+MASKED = """
+import torch
+from torch import nn
+
+torch.manual_seed(1)
+
+
+class Causal(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+
+    def forward(self, x):
+        keep = torch.ones(6, 6).tril()
+        return (self.layer(x) * keep).sum(1)
+
+
+model = Causal()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(6):
+    optimizer.zero_grad()
+    loss = model(torch.randn(6, 6)).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+"""
+USES_KEPT = ("keep = torch.ones(6, 6).tril()", "keep = self.keep")
+
+
+def kept_as(mask: str, persistent: str = ", persistent=False") -> tuple[str, str]:
+    layer = "self.layer = nn.Linear(6, 6)"
+    return layer, f'{layer}\n        self.register_buffer("keep", {mask}{persistent})'
+
+
+def test_a_constant_may_be_kept_where_no_checkpoint_holds_it(compare: Compare) -> None:
+    report = compare(MASKED, kept_as("torch.ones(6, 6).tril()"), USES_KEPT)
+    assert report.same, reasons(report)
+
+
+def test_what_is_kept_must_be_the_constant(compare: Compare) -> None:
+    assert "loss of step 1" in reasons(compare(MASKED, kept_as("torch.ones(6, 6).triu()"), USES_KEPT))[0]
+
+
+def test_a_buffer_of_checkpoints_is_a_difference(compare: Compare) -> None:
+    found = reasons(compare(MASKED, kept_as("torch.ones(6, 6).tril()", ""), USES_KEPT))
+    assert found[0] == "buffer model.keep, which the original does not have"
+
+
 # -- rounding, and what is none
 
 VAE = """
