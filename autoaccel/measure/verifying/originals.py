@@ -23,6 +23,7 @@ SEEDS = 8
 """At most; three are enough where the rewritten script is close to the original."""
 PATIENCE = 6.0
 """Seconds after the first step when a run is long enough; a verification makes about ten."""
+_WHOLE = 3.0  # seconds of training, in which two versions by hand are compared to their end
 _MOST_STEPS = 10_000
 _LONGER = 10.0
 _SHORT_PASS = 3  # batches, where passes are cut short to reach what comes after them
@@ -56,13 +57,16 @@ class Originals:
     def first_run(self) -> tuple[RunRecord, dict[str, Any], list[str]]:
         """It says how many steps there is time for; what else is asked of all runs, and notes."""
         limits = self.limits
-        asked: dict[str, Any] = {"steps": limits.steps, "at_least": limits.at_least, "patience": limits.patience}
+        tries = max(limits.at_least, _WHOLE) if self.to_the_end and limits.at_least else limits.at_least
+        asked: dict[str, Any] = {"steps": limits.steps, "at_least": tries, "patience": limits.patience}
         first = self.trials.original("original", **asked)
         self._check(first)
         made, notes = first.steps or first.backwards, list[str]()
         # Of a script that ends, one more step would be seen.
         ended = first.exit_status is not None
         steps = made if not ended else limits.steps if made < limits.steps else made + STEPS
+        if not ended and tries > limits.at_least:  # too long to run it whole each time
+            steps = min(made, max(limits.steps, int(made * limits.at_least / tries)))
         if not ended and made < limits.steps:
             limit = f"{limits.patience or 0:g} s"
             notes.append(f"{counted(steps, 'step')} are as many as are made within {limit}; --steps makes more")

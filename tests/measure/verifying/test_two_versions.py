@@ -204,6 +204,22 @@ def test_another_style_is_the_same_to_the_end(compare: Compare) -> None:
     assert not report.notes
 
 
+def test_a_short_script_runs_whole(compare: Compare) -> None:
+    """With passes cut short the best figure may be the last one, too."""
+    report = compare(EPOCHS, ("rows.append(", "rows.extend(["), ('.4f}")', '.4f}"])'), limits=Limits(steps=8))
+    assert (report.same, report.complete, report.steps, len(report.trials)) == (True, True, 24, 3)
+
+
+def test_a_long_script_does_not(compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(originals, "_WHOLE", 0.5)
+    monkeypatch.setattr(originals, "_LONGER", 0.1)
+    text = EPOCHS.replace("range(4)", "range(10**6)")
+    report = compare(text, ("rows.append(", "rows.extend(["), ('.4f}")', '.4f}"])'), limits=Limits(8, at_least=1e-3))
+    assert (report.same, report.complete, report.steps) == (True, False, 8)
+    assert report.trials[0].steps > 8
+    assert report.trials[1].name == "original, 8 steps"
+
+
 def test_an_end_that_no_run_comes_to_is_said(compare: Compare, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(originals, "_LONGER", 0.1)
     text = EPOCHS.replace("range(4)", "range(10**6)")
