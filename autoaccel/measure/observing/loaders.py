@@ -43,6 +43,7 @@ class Loaders(Observer):
         self._under_way: weakref.WeakKeyDictionary[Any, OpenPass] = weakref.WeakKeyDictionary()
         self._known: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._loaders = 0
+        self._wants_whole = False
 
     def install(self, observation: Observation) -> None:
         self._observation = observation
@@ -52,6 +53,8 @@ class Loaders(Observer):
             scale_batches(observation.request.batch_scale)
         self._hook_beginning()
         self._hook_batches()
+        if observation.request.pass_batches is not None:
+            self._cut_lengths(observation.request.pass_batches)
 
     def contribute(self) -> dict[str, Any]:
         return {
@@ -81,7 +84,12 @@ class Loaders(Observer):
                 self._begin(iterator, loader)
 
     def _begin(self, iterator: Any, loader: Any) -> None:
-        begun = OpenPass(self._number(loader), _length(loader), backwards=self._observation.events.backwards)
+        self._wants_whole = True
+        try:
+            length = _length(loader)
+        finally:
+            self._wants_whole = False
+        begun = OpenPass(self._number(loader), length, backwards=self._observation.events.backwards)
         begun.samples = Samples() if self._observation.request.samples else None
         self._under_way[iterator] = begun
         self._passes.append(begun)
@@ -94,6 +102,13 @@ class Loaders(Observer):
             self._loaders += 1
             self._known[id(loader)] = weakref.ref(loader), number
         return number
+
+    def _cut_lengths(self, limit: int) -> None:
+        """Say that loaders are as short as their passes: who counts batches and who multiplies come to the same."""
+
+        @replacing(data.DataLoader, "__len__")
+        def length(plain: Callable[[Any], int], loader: Any) -> int:
+            return plain(loader) if self._wants_whole else min(plain(loader), limit)
 
     def _hook_batches(self) -> None:
         limit = self._observation.request.pass_batches

@@ -30,6 +30,24 @@ def step(weight=torch.ones(1, requires_grad=True)):
 """
 
 
+def test_a_pass_that_is_cut_short_has_the_length_of_what_it_gives(observe: Observe) -> None:
+    """Else `epoch * len(loader) + index` would not be the number of the batch that a counter says."""
+    record = observe(
+        LOADERS
+        + """
+class Mine(DataLoader):
+    def __len__(self):
+        return super().__len__()
+
+for loader in (DataLoader(Numbers(), batch_size=2), Mine(Numbers(), batch_size=2), DataLoader(Numbers(), batch_size=8)):
+    print(len(loader), len(list(loader)))
+""",
+        pass_batches=3,
+    )
+    assert record.printed == ("3 3", "3 3", "2 2")
+    assert [each.length for each in record.passes] == [5, 5, 2]
+
+
 def test_passes_are_told_apart(observe: Observe) -> None:
     record = observe(
         LOADERS
