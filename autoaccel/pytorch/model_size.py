@@ -22,6 +22,7 @@ from autoaccel.pytorch.forwards import WITHOUT_PARAMETERS
 from autoaccel.pytorch.integers import Frame, at_most
 
 _CONTAINERS = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList"})
+_ADDING = frozenset({"add_module", "register_module", "append", "extend", "insert", "__setitem__"})
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _PRODUCTS = LOWER["cpu"] | LOWER["cuda"] | {"dot", "inner", "outer", "tensordot"}
 _DATA = frozenset({Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DEVICE, Kind.DTYPE, Kind.FUNCTION})
@@ -55,8 +56,15 @@ def parameters(model: Value, frame: Frame | None = None) -> int | None:
     if model.cls is not None:
         return _of_class(model.cls, Frame(_constructor(model.cls), script, made, frame))
     if model.name in _CONTAINERS:
-        return _sum(_of_element(script, each, frame) for each in given_values(made))
+        return None if _grows(script, made) else _sum(_of_element(script, each, frame) for each in given_values(made))
     return _of_layer(script, model.name or "", made, frame)
+
+
+def _grows(script: Script, made: ast.Call) -> bool:
+    """Whether a container gets layers after it was made, in the file that makes it: `model.append(layer)`."""
+    functions = (each.func for each in script.find(ast.Call))
+    adding = (each.value for each in functions if isinstance(each, ast.Attribute) and each.attr in _ADDING)
+    return any(value.node is made for owner in adding for value in script.values(owner).unordered())
 
 
 def multiplies(nodes: Iterable[ScriptNode]) -> bool:

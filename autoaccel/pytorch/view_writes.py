@@ -126,6 +126,10 @@ def _is_kept(script: Script, target: ast.expr) -> bool:
 
 def _is_parameter(script: Script, expression: ast.expr) -> bool:
     """Whether a value surely is one of torch's parameters, and none of a class of the project."""
+    if isinstance(expression, ast.Attribute) and expression.attr in ("weight", "bias"):
+        layers = script.values(expression.value)
+        if layers.kinds == {Kind.MODULE} and all((each.name or "").startswith("torch.nn.") for each in layers):
+            return all(each.cls is None for each in layers)
     values = script.values(expression)
     return values.kinds == {Kind.PARAMETER} and all(each.cls is None for each in values)
 

@@ -68,6 +68,8 @@ UNKNOWN = {
     "a derived class": net("self.a = nn.Linear(4, 4)").replace("nn.Module", "Base"),
     "of another base": net("self.a = nn.Linear(4, 4)").replace("nn.Module", "nn.Transformer"),
     "replaced from outside": net("self.a = nn.Linear(4, 4)") + "model.a = nn.Linear(9000, 9000)",
+    "a container that grows": "model = nn.Sequential()\nmodel.add_module('0', nn.Linear(9000, 9000))",
+    "a list that grows": "model = nn.ModuleList([nn.Linear(8, 8)])\nmodel.append(nn.Linear(9000, 9000))",
     "within itself": net("self.a = Net()"),
 }
 

@@ -43,13 +43,21 @@ def install() -> None:
 
 
 def arguments(name: str, args: Any, kwargs: Any) -> dict[str, Any] | None:
-    """The named arguments of a loss that is a mean over all elements; None where it is something else."""
+    """The named arguments of a loss that is a mean or a sum over elements, or over rows of classes; None where it is
+    something else, or a mean by weights of its own."""
     try:
         given = _signatures[name].bind(*args, **kwargs).arguments
     except TypeError:
         return None  # torch's own says what is wrong
-    asked = given.get("reduction", "mean"), given.pop("size_average", None), given.pop("reduce", None)
-    return given if asked == ("mean", None, None) else None
+    if given.pop("size_average", None) is not None or given.pop("reduce", None) is not None:
+        return None
+    is_other = given["input"].dim() < 2 if name in BY_CLASS else name in BY_ELEMENT and given.get("weight") is not None
+    return None if is_other or given.get("reduction", "mean") not in ("mean", "sum") else given
+
+
+def is_mean(given: dict[str, Any]) -> bool:
+    """Whether a loss is a mean, and no sum."""
+    return bool(given.get("reduction", "mean") == "mean")
 
 
 def over_ranks(name: str, given: dict[str, Any]) -> torch.Tensor:
@@ -61,8 +69,15 @@ def over_ranks(name: str, given: dict[str, Any]) -> torch.Tensor:
     Returns:
         A tensor without dimensions, the same on all ranks.
     """
-    total = LOSSES[name](**{**given, "reduction": "sum"})
-    return _quotient(total, _number(name, given))
+    wide = {key: each.float() if _is_half(each) else each for key, each in given.items()}
+    total = LOSSES[name](**{**wide, "reduction": "sum"})
+    loss = _quotient(total, _number(name, given)) if is_mean(given) else sum_over_ranks(total)
+    device = given["input"].device.type
+    return loss.to(given["input"].dtype) if not torch.is_autocast_enabled(device) else loss
+
+
+def _is_half(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16)
 
 
 def _number(name: str, given: dict[str, Any]) -> Any:
@@ -71,17 +86,16 @@ def _number(name: str, given: dict[str, Any]) -> Any:
     if name not in BY_CLASS:
         return math.prod(torch.broadcast_shapes(values.shape, target.shape))  # type: ignore[no-untyped-call]
     if target.is_floating_point():
-        return values.numel() / values.shape[1 if values.dim() > 1 else 0]
+        return values.numel() / values.shape[1]
     counts = target != given.get("ignore_index", -100)
     weight = given.get("weight")
     return counts.sum() if weight is None else weight[target[counts]].sum()
 
 
 def _quotient(total: torch.Tensor, number: Any) -> torch.Tensor:
-    exact = total.float() if total.dtype in (torch.float16, torch.bfloat16) else total
-    divisor = torch.as_tensor(number, dtype=exact.dtype, device=exact.device)
-    sums = sum_over_ranks(torch.stack((exact, divisor)))
-    return (sums[0] / sums[1]).to(total.dtype)
+    divisor = torch.as_tensor(number, dtype=total.dtype, device=total.device)
+    sums = sum_over_ranks(torch.stack((total, divisor)))
+    return sums[0] / sums[1]
 
 
 def _in_models(name: str) -> Loss:
@@ -90,9 +104,9 @@ def _in_models(name: str) -> Loss:
     @functools.wraps(original)
     def loss(*args: Any, **kwargs: Any) -> torch.Tensor:
         view = batch_part.current()
-        if view is None or (given := arguments(name, args, kwargs)) is None or not view.meets_at_mean():
+        if view is None or (given := arguments(name, args, kwargs)) is None:
             return original(*args, **kwargs)
-        return over_ranks(name, given)
+        return over_ranks(name, given) if is_mean(given) and view.meets_at_mean() else original(*args, **kwargs)
 
     return loss
 
@@ -104,7 +118,7 @@ def _mean_in_models(original: Loss) -> Loss:
         of_all = not args and not kwargs and input.is_floating_point()
         if view is None or not of_all or not view.meets_at_mean():
             return original(input, *args, **kwargs)
-        exact = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
+        exact = input.float() if _is_half(input) else input
         return _quotient(exact.sum(), input.numel()).to(input.dtype)
 
     return mean

@@ -44,7 +44,7 @@ class Share:
 
     Args:
         dims: Where random numbers were seen to be drawn, along which dimension rows lie there.
-        meet: Sees that all ranks are at a mean of all elements of a tensor; None where a pass over all rows has none.
+        meet: Sees that all ranks are at a mean of all elements of a tensor.
         expected: What a pass over all rows has drawn, for a pass that shall draw the same.
     """
 
@@ -52,7 +52,7 @@ class Share:
         self,
         rows: RankRows,
         dims: dict[Site, int | None],
-        meet: Callable[[], None] | None,
+        meet: Callable[[], None],
         expected: list[tuple[Site, tuple[int, ...]]] | None = None,
     ) -> None:
         self.rows: RankRows = rows
@@ -77,8 +77,6 @@ class Share:
 
     def meets_at_mean(self) -> bool:
         """Whether a mean of all elements of a tensor is one over all ranks; they are at it, all of them, then."""
-        if self._meet is None:
-            return False
         self._meet()
         return True
 

@@ -9,6 +9,8 @@ shapes that all ranks know, never on the size of a share: they gather at the sam
 from __future__ import annotations
 
 import functools
+import os
+import threading
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,7 +42,6 @@ _VIEWS: Final = {
     _Tensor.__getitem__,
 }
 """What may share memory with its input."""
-_VIEWS_OR_COPIES: Final = {_Tensor.reshape, torch.reshape, _Tensor.flatten, torch.flatten, _Tensor.contiguous}
 _SIZED: Final = {_Tensor.view, _Tensor.reshape, torch.reshape}
 _BY_ROWS: Final = {
     *(functional.log_softmax, torch.log_softmax, _Tensor.log_softmax, functional.softmax, torch.softmax),
@@ -63,6 +64,7 @@ class _AllRows:
     version: int = 0
 
     def keep(self, values: torch.Tensor) -> None:
+        """What was gathered."""
         self.values, self.version = values, values._version  # noqa: SLF001 - torch's count of changes in place
 
     def are_changed(self) -> bool:
@@ -85,6 +87,8 @@ class DeferredOutput(torch.Tensor):
     is_used: bool
     _gather: Callable[[], torch.Tensor]
     _source: DeferredOutput | None
+    views: list[weakref.ref[DeferredOutput]]
+    _home: tuple[int, int]
     all_rows: _AllRows
 
     @staticmethod
@@ -100,7 +104,10 @@ class DeferredOutput(torch.Tensor):
         )
         made.own, made.rows, made._gather, made._source = own, rows, gather, source
         made.all_rows, made.is_used = _AllRows(), False
-        if source is None:
+        made.views, made._home = [], (os.getpid(), threading.get_ident())
+        if source is not None:
+            source.views.append(weakref.ref(made))
+        else:
             global _made
             _made += 1
             _open[_made] = made
@@ -117,16 +124,28 @@ class DeferredOutput(torch.Tensor):
             RuntimeError: They are not at the same place of the program.
         """
         if self.all_rows.values is None:
-            if self._source is None and (group := process_group.current()) is not None:
-                group.see_all("gathering an output")
+            if self._source is None:
+                self._see_all()
             with torch.inference_mode(False), torch.set_grad_enabled(self.own.requires_grad):
                 self.all_rows.keep(self._gather())
+            for view in self.views:  # before anything is changed in place: some of them are copies
+                if (other := view()) is not None:
+                    other.whole()
         assert self.all_rows.values is not None
         return self.all_rows.values
 
+    def _see_all(self) -> None:
+        if (group := process_group.current()) is not None:
+            group.see_all("gathering an output")
+        if (os.getpid(), threading.get_ident()) != self._home:
+            raise RuntimeError(
+                "accel.distribute: a large output of a model is asked for in a thread or a process of its own, where "
+                "ranks cannot meet; use it before, as by out.clone()"
+            )
+
     def note_use(self) -> None:
-        """Something is computed of this rank's rows that has a gradient."""
-        self.is_used = True
+        """Something is computed of this rank's rows, which may have a gradient."""
+        self.is_used = self.is_used or (self.own.requires_grad and torch.is_grad_enabled())
         if self._source is not None:
             self._source.note_use()
 
@@ -148,10 +167,10 @@ class DeferredOutput(torch.Tensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """torch asks here before anything is computed."""
         kwargs = kwargs or {}
-        if func in _KNOWN:
+        first = args[0] if args else None
+        if func in _KNOWN and isinstance(first, DeferredOutput) and first.is_open():
             with torch._C.DisableTorchFunctionSubclass():  # noqa: SLF001
                 return func(*args, **kwargs)
-        first = args[0] if args else None
         if func in _WATCHED and isinstance(first, DeferredOutput) and first.is_used:
             raise RuntimeError(
                 "accel.distribute: the gradient of an output is watched from behind a loss of it; do it before"
@@ -282,17 +301,12 @@ def _by_rows(func: Any, output: DeferredOutput, args: Any, kwargs: Any) -> Any:
     def again() -> torch.Tensor:
         with torch.set_grad_enabled(enabled):
             values: torch.Tensor = func(output.whole(), *args, **kwargs)
-        if output.all_rows.are_changed() and func in _VIEWS_OR_COPIES:
-            raise RuntimeError(
-                f"accel.distribute: an output was changed in place before what {func.__name__} gave was used"
-            )
         return values
 
     def deferred(own: torch.Tensor) -> torch.Tensor:
         if func in _VIEWS and own.dtype == output.dtype:
             return _deferred(own, rows, again, output, _nothing)
-        if own.requires_grad:
-            output.note_use()
+        output.note_use()
         return gathered(own, rows, 0, _nothing)
 
     return pytree.tree_map(deferred, found)
@@ -352,16 +366,14 @@ def _loss(name: str, args: Any, kwargs: Any) -> torch.Tensor | None:
     parts = [_part(each, rows) for each in (values, target)]
     if any(part is None for part in parts):
         return None
+    for each in deferred:
+        each.note_use()
     return batch_means.over_ranks(name, {**given, "input": parts[0], "target": parts[1]})
 
 
 def _part(tensor: torch.Tensor, rows: RankRows) -> torch.Tensor | None:
     if isinstance(tensor, DeferredOutput) and tensor.is_open():
-        if tensor.rows != rows:
-            return None
-        if tensor.own.requires_grad:
-            tensor.note_use()
-        return tensor.own
+        return tensor.own if tensor.rows == rows else None
     if tensor.requires_grad or len(tensor) % rows.count:
         return None
     return rows.of(whole(tensor))

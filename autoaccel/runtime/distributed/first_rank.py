@@ -69,7 +69,8 @@ def save(obj: Any, path: Any, *args: Any, **kwargs: Any) -> None:
     if group is None or in_memory:
         torch.save(obj, path, *args, **kwargs)
         return
-    obj = deferred_outputs.whole(obj)
+    if not group.is_apart():
+        deferred_outputs.gather_all(group)
     key = _numbered("save")
     group.count_save()
     if group.rank == 0:

@@ -234,7 +234,7 @@ class GlobalForward:
             return share
 
     def _view(self, rows: RankRows, found: RowIndependence) -> batch_part.Share:
-        return batch_part.Share(rows, found.draws, self._meet_at_mean if found.has_means else None)
+        return batch_part.Share(rows, found.draws, self._meet_at_mean)
 
     def _are_alike(self, share: Any, found: RowIndependence) -> bool:
         """Whether outputs of all ranks have one shape but for their rows: what is padded to the longest may not."""
@@ -255,10 +255,17 @@ class GlobalForward:
         before = functools.partial(_rows_again, self._view(rows, found))
         with self._group.naming_the_lost(f"at call {self._calls} of {self._name}"):
             gathered = [
-                leaf if dim is None else deferred_outputs.gathered(leaf, rows, dim, before)
+                _watched(leaf, before) if dim is None else deferred_outputs.gathered(leaf, rows, dim, before)
                 for leaf, dim in zip(leaves, found.outputs, strict=True)
             ]
         return pytree.tree_unflatten(gathered, form)
+
+
+def _watched(leaf: Any, before: Callable[[], None]) -> Any:
+    """An output without rows: backward comes to the rows through it, too."""
+    if isinstance(leaf, torch.Tensor) and leaf.grad_fn is not None:
+        leaf.register_hook(lambda _: before())  # type: ignore[no-untyped-call]
+    return leaf
 
 
 def _rows_again(share: batch_part.Share) -> None:

@@ -58,7 +58,7 @@ def examine(model: nn.Module, compute: Compute, rows: RankRows, meet: Callable[[
     """
     if (hooked := next((name for name, each in model.named_modules() if name and _watched(each)), None)) is not None:
         return RowIndependence(f"{hooked} has hooks, which would see the rows of one rank")
-    with _put_back(model), torch.no_grad():
+    with _put_back(model), torch.no_grad(), _stirred(model):
         state = RngState(cuda=True)
         before = _buffers(model)
         whole_view = batch_part.Whole()
@@ -70,7 +70,7 @@ def examine(model: nn.Module, compute: Compute, rows: RankRows, meet: Callable[[
         drawn, left, kept = RngState(cuda=True), _buffers(model), _kept(model)
         state.restore()
         _restore(model, before)
-        share_view = batch_part.Share(rows, {}, meet if whole_view.has_means else None, whole_view.draws)
+        share_view = batch_part.Share(rows, {}, meet, whole_view.draws)
         try:
             with batch_part.computing(share_view):
                 share = compute(rows)
@@ -173,6 +173,22 @@ def put_back_unless(model: nn.Module) -> Iterator[Callable[[], None]]:
         with torch.no_grad():
             _restore(model, values)
         state.restore()
+
+
+@contextmanager
+def _stirred(model: nn.Module) -> Iterator[None]:
+    """Give parameters that are one number something of their own for a while: what layers of zeros give is the same of
+    any rows. The count of changes, by which graphs that are still open are guarded, stays."""
+    noise = torch.Generator().manual_seed(0)
+    plain = (each for each in model.parameters() if type(each) is nn.Parameter and each.numel() > 1)
+    values = [(each.data, each.detach().clone()) for each in plain if bool((each == each.flatten()[0]).all())]
+    for held, _ in values:
+        held.add_(torch.randn(held.shape, generator=noise).to(held))
+    try:
+        yield
+    finally:
+        for held, value in values:
+            held.copy_(value)
 
 
 @contextmanager

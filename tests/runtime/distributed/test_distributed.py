@@ -46,6 +46,7 @@ TRAININGS: Final = (
     "means_of_some",
     "alike_losses",
     "uses_of_outputs",
+    "corners",
 )
 SHARDED: Final = ("summed_loss", "gan", "gan_in_parts", "draws", "layers", "loss_inside")
 """Trainings in which nothing but forward passes computes with parameters."""
@@ -56,6 +57,7 @@ WHOLE: Final = {
     "sorted_lengths": 1,
     "means_of_some": 2,
     "alike_losses": 1,
+    "corners": 2,
 }
 """Trainings with models that hang on the whole batch: how many."""
 FAILURES: Final = {

@@ -604,6 +604,65 @@ def uses_of_outputs() -> Log:
     return log + learned(model)
 
 
+class Corner(nn.Module):
+    """Forward passes that were computed wrongly once, by name."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.a, self.b, self.drop, self.kind = nn.Linear(4, 4), nn.Linear(4, 3), nn.Dropout(0.3), kind
+        self.aux = False
+        nn.init.zeros_(self.b.weight)
+        nn.init.zeros_(self.b.bias)
+
+    def block(self, x: torch.Tensor) -> torch.Tensor:
+        hidden: torch.Tensor = self.drop(self.a(x)).tanh()
+        return hidden
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
+        match self.kind:
+            case "checkpoint":
+                return F.cross_entropy(self.b(checkpoint(self.block, x, use_reentrant=False)), y)
+            case "weights":
+                weighted: Any = F.mse_loss
+                wanted = x[:, :3].detach()
+                return weighted(self.a(x)[:, :3], wanted, weight=wanted.abs() if self.aux else torch.ones_like(wanted))
+            case "later":
+                hidden = self.a(x)
+                return hidden.cos(), hidden.pow(2).mean() if self.aux else hidden.new_zeros(())
+            case "zeros":
+                return self.a(x).cos(), self.b(x.tanh()).add(1).pow(2).mean(0).sum()
+            case _:
+                return self.a(x)[:, : 1 if self.kind == "distribution over rows" else 4].cos()
+
+
+@training
+def corners() -> Log:
+    """Dropout computed again, means that come later, layers of zeros, targets that are distributions over rows."""
+    torch.manual_seed(20)
+    log: Log = []
+    for kind in ("checkpoint", "weights", "later", "zeros", "distribution over rows", "copied"):
+        model = distributed(Corner(kind))
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for number in range(4):
+            x, y = torch.randn(7, 4), torch.randint(0, 3, (7,))
+            model.aux = number > 1
+            out: Any = model(x, y)
+            if isinstance(out, tuple):
+                loss: Any = out[0].mean() + out[1]
+            elif kind == "distribution over rows":
+                loss = F.cross_entropy(out.view(-1), torch.rand(7).softmax(0))
+            elif kind == "copied":
+                copied = out[:, :3].reshape(-1)
+                out.data.mul_(2)
+                loss = copied.square().mean() + F.mse_loss(out, torch.ones_like(out))
+            else:
+                loss = out
+            step(optimizer, loss)
+            log.append(loss.item())
+        log += learned(model)
+    return log
+
+
 def shares_of_one_process(parts: int) -> Iterator[float]:
     """The training of `two_shares`, by one process that computes each share of a batch by itself."""
     torch.manual_seed(9)
