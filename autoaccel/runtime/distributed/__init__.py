@@ -11,6 +11,7 @@ Under one process every verb does nothing. The definition, what may differ and w
     batch_norm          batch normalisation by the statistics of the global batch
     batch_means         losses and other means of all elements, of the global batch
     deferred_outputs    large outputs, of which each rank keeps its rows until those of others are asked for
+    autograd_functions  functions with a backward pass of their own, and hooks: their outputs and gradients
     gradient_reduction  gradients averaged by torch's own reducer
     sharding            parameters spread over the ranks by torch's own `fully_shard`
     connections         what forks of a rank have of its connections: nothing, and workers end with their rank

@@ -38,7 +38,7 @@ _KNOWN: Final = {
 """What can be told without any row."""
 _VIEWS: Final = {
     *(_Tensor.view, _Tensor.reshape, torch.reshape, _Tensor.flatten, torch.flatten, _Tensor.contiguous),
-    *(_Tensor.float, _Tensor.detach, _Tensor.transpose, torch.transpose, _Tensor.permute, torch.permute),
+    *(_Tensor.float, _Tensor.transpose, torch.transpose, _Tensor.permute, torch.permute),
     _Tensor.__getitem__,
 }
 """What may share memory with its input."""
@@ -50,7 +50,7 @@ _BY_ROWS: Final = {
 }
 _TOPK: Final = {_Tensor.topk, torch.topk}
 _WITHOUT_DIM: Final = {_Tensor.sigmoid, torch.sigmoid}
-_WATCHED: Final = {_Tensor.register_hook, _Tensor.retain_grad}
+_WATCHED: Final = ("register_hook", "retain_grad")
 
 _made = 0
 _open: weakref.WeakValueDictionary[int, DeferredOutput] = weakref.WeakValueDictionary()
@@ -171,7 +171,7 @@ class DeferredOutput(torch.Tensor):
         if func in _KNOWN and isinstance(first, DeferredOutput) and first.is_open():
             with torch._C.DisableTorchFunctionSubclass():  # noqa: SLF001
                 return func(*args, **kwargs)
-        if func in _WATCHED and isinstance(first, DeferredOutput) and first.is_used:
+        if getattr(func, "__name__", "") in _WATCHED and isinstance(first, DeferredOutput) and first.is_used:
             raise RuntimeError(
                 "accel.distribute: the gradient of an output is watched from behind a loss of it; do it before"
             )
@@ -187,18 +187,6 @@ class DeferredOutput(torch.Tensor):
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         """Where torch has not asked above, gradients would be lost."""
         raise RuntimeError(f"accel.distribute: {func} got an output that was not gathered")
-
-
-@functools.cache
-def install() -> None:
-    """Give functions with a backward pass of their own all rows: torch does not ask there what they are given."""
-    original = torch.autograd.Function.apply.__func__  # type: ignore[attr-defined]
-
-    @functools.wraps(original)
-    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        return original(cls, *whole(args), **whole(kwargs))
-
-    torch.autograd.Function.apply = classmethod(apply)  # type: ignore[assignment]
 
 
 class _Defer(torch.autograd.Function):
@@ -231,10 +219,11 @@ def gathered(own: torch.Tensor, rows: RankRows, dim: int, before: Callable[[], N
         before: Called when backward comes to them.
     """
     gather = functools.partial(shares.gather, own, rows, dim, before)
-    if dim or own.layout is not torch.strided or not _is_large(own, rows):
+    can_wait = dim == 0 and own.layout is torch.strided and own.requires_grad and torch.is_grad_enabled()
+    if not can_wait or not _is_large(own, rows):
         return gather()
-    if own.requires_grad:
-        own.register_hook(lambda _: before())  # type: ignore[no-untyped-call]
+    hooked: Any = own
+    hooked.register_hook(lambda _: before())
     return _deferred(own, rows, gather, None, before)
 
 

@@ -24,6 +24,7 @@ from .. import devices
 from ..environment import Decision, note
 from ..execution_mode import is_traced
 from . import (
+    autograd_functions,
     batch_means,
     batch_norm,
     batch_part,
@@ -84,7 +85,7 @@ def distribute(model: _Model, shard: bool = False) -> _Model:
     random_draws.install()
     batch_norm.install()
     batch_means.install()
-    deferred_outputs.install()
+    autograd_functions.install()
     gradient_reduction.install()
     process_group.share_generators(group)
     _share_values(model, group)

@@ -604,6 +604,16 @@ def uses_of_outputs() -> Log:
     return log + learned(model)
 
 
+class _Clipped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return gradients[0].clamp(min=-0.01)
+
+
 class Corner(nn.Module):
     """Forward passes that were computed wrongly once, by name."""
 
@@ -629,6 +639,11 @@ class Corner(nn.Module):
             case "later":
                 hidden = self.a(x)
                 return hidden.cos(), hidden.pow(2).mean() if self.aux else hidden.new_zeros(())
+            case "clipped":
+                hidden = _Clipped.apply(self.a(x))  # type: ignore[no-untyped-call]
+                if hidden.requires_grad:
+                    hidden.register_hook(lambda gradient: gradient.clamp(max=0.01))
+                return hidden.cos()
             case "zeros":
                 return self.a(x).cos(), self.b(x.tanh()).add(1).pow(2).mean(0).sum()
             case _:
@@ -640,7 +655,7 @@ def corners() -> Log:
     """Dropout computed again, means that come later, layers of zeros, targets that are distributions over rows."""
     torch.manual_seed(20)
     log: Log = []
-    for kind in ("checkpoint", "weights", "later", "zeros", "distribution over rows", "copied"):
+    for kind in ("checkpoint", "weights", "later", "zeros", "distribution over rows", "copied", "clipped"):
         model = distributed(Corner(kind))
         optimizer = torch.optim.SGD(model.parameters(), 0.1)
         for number in range(4):
@@ -651,6 +666,8 @@ def corners() -> Log:
                 loss: Any = out[0].mean() + out[1]
             elif kind == "distribution over rows":
                 loss = F.cross_entropy(out.view(-1), torch.rand(7).softmax(0))
+            elif kind == "clipped":
+                loss = out.square().mean()
             elif kind == "copied":
                 copied = out[:, :3].reshape(-1)
                 out.data.mul_(2)
