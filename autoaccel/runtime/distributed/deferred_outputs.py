@@ -20,6 +20,7 @@ import torch
 from torch.nn import functional
 from torch.utils import _pytree as pytree
 
+from ..execution_mode import in_backward
 from . import batch_means, process_group, shares
 from .shares import RankRows
 
@@ -137,7 +138,7 @@ class DeferredOutput(torch.Tensor):
     def _see_all(self) -> None:
         if (group := process_group.current()) is not None:
             group.see_all("gathering an output")
-        if (os.getpid(), threading.get_ident()) != self._home:
+        if (os.getpid(), threading.get_ident()) != self._home and not in_backward():  # which has threads of torch's
             raise RuntimeError(
                 "accel.distribute: a large output of a model is asked for in a thread or a process of its own, where "
                 "ranks cannot meet; use it before, as by out.clone()"

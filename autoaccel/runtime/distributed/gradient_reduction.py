@@ -101,12 +101,12 @@ def install() -> None:
 
     @functools.wraps(original_grad)
     def grad(outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        if process_group.current() is not None and _of_models(inputs):
+        listed = _listed(inputs)
+        if process_group.current() is not None and _of_models(listed):
             raise RuntimeError(
                 "accel.distribute: gradients that torch.autograd.grad gives of a model's parameters are those of one "
                 "rank; loss.backward() averages them"
             )
-        listed = _listed(inputs)
         own = [each.for_gradients() if isinstance(each, DeferredOutput) else each for each in listed]
         with batch_part.computing(batch_part.current()):  # as it is now, also after an exception
             found = original_grad(deferred_outputs.whole(outputs), own, *args, **kwargs)

@@ -183,7 +183,7 @@ def _stirred(model: nn.Module) -> Iterator[None]:
     plain = (each for each in model.parameters() if type(each) is nn.Parameter and each.numel() > 1)
     values = [(each.data, each.detach().clone()) for each in plain if bool((each == each.flatten()[0]).all())]
     for held, _ in values:
-        held.add_(torch.randn(held.shape, generator=noise).to(held))
+        held.add_(torch.rand(held.shape, generator=noise).mul_(0.1).to(held))  # above zero: roots stay numbers
     try:
         yield
     finally:
