@@ -256,13 +256,13 @@ class GlobalForward:
         before = functools.partial(_rows_again, self._view(rows, found))
         with self._group.naming_the_lost(f"at call {self._calls} of {self._name}"):
             gathered = [
-                _watched(leaf, before) if dim is None else deferred_outputs.gathered(leaf, rows, dim, before)
+                _with_hook(leaf, before) if dim is None else deferred_outputs.gathered(leaf, rows, dim, before)
                 for leaf, dim in zip(leaves, found.outputs, strict=True)
             ]
         return pytree.tree_unflatten(gathered, form)
 
 
-def _watched(leaf: Any, before: Callable[[], None]) -> Any:
+def _with_hook(leaf: Any, before: Callable[[], None]) -> Any:
     """An output without rows: backward comes to the rows through it, too."""
     if isinstance(leaf, torch.Tensor) and leaf.grad_fn is not None:
         leaf.register_hook(lambda _: before())  # type: ignore[no-untyped-call]

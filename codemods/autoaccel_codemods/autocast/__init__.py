@@ -7,8 +7,9 @@ acts for float16 only.
 
 A training step is converted whole or not at all: every forward, loss, backward, clip and optimizer step that belong
 together. Binary cross-entropy of probabilities is computed in float32, outside the region; so are losses, and the last
-part of a model, that work in float32 alone: a focal loss of logits, distances as `a² + b² - 2ab` of features, margin
-heads, spectra. Evaluation stays in float32 beside training, but not where one function does both (`if train:
+part of a model, that work in float32 alone: a focal loss of logits, divergences of a student from its teacher (rounding
+leaves noise of those that are close), distances as `a² + b² - 2ab` of features, margin heads, spectra.
+Evaluation stays in float32 beside training, but not where one function does both (`if train:
 loss.backward()`): there validation figures come from the same region as the training loss. In a program that only
 evaluates, the forward pass of a loop is converted, and its result is float32. Scripts that set `cudnn.deterministic`
 get the same results in each run: there bfloat16 is used untried. `fp16=False` keeps float16 from steps whose numbers
