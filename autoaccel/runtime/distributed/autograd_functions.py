@@ -29,8 +29,9 @@ def install() -> None:
     @functools.wraps(original)
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
         rows = batch_part.rows()
-        own = cls if rows is None or cls.__module__.startswith(_LIBRARIES) else _of_rows(cls, rows.ranks)
-        return original(own, *whole(args), **whole(kwargs))
+        if rows is not None and not cls.__module__.startswith(_LIBRARIES):
+            cls = _of_rows(cls, rows.ranks)
+        return original(cls, *whole(args), **whole(kwargs))
 
     @functools.wraps(scripted)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -47,13 +48,15 @@ def install() -> None:
 @functools.cache
 def _of_rows(function: Any, ranks: int) -> Any:
     """A function whose backward pass gets the script's own gradients of rows."""
+    name = "backward" if function.backward is not torch.autograd.Function.backward else "vjp"  # torch's other name
+    original = getattr(function, name)
 
     def backward(ctx: Any, *gradients: Any) -> Any:
-        found = function.backward(ctx, *(each if each is None else each / ranks for each in gradients))
-        scaled = [each * ranks if isinstance(each, torch.Tensor) else each for each in _listed(found)]
-        return tuple(scaled) if isinstance(found, tuple | list) else scaled[0]
+        found = original(ctx, *(each if each is None else each / ranks for each in gradients))
+        listed = found if isinstance(found, tuple) else (found,)
+        return tuple(each * ranks if isinstance(each, torch.Tensor) else each for each in listed)
 
-    return type(function.__name__, (function,), {"backward": staticmethod(backward), "__module__": function.__module__})
+    return type(function.__name__, (function,), {name: staticmethod(backward), "__module__": function.__module__})
 
 
 def _hook_of_rows(
@@ -61,7 +64,3 @@ def _hook_of_rows(
 ) -> torch.Tensor | None:
     found = hook(gradient / ranks)
     return None if found is None else found * ranks
-
-
-def _listed(found: Any) -> Any:
-    return found if isinstance(found, tuple | list) else (found,)

@@ -72,8 +72,8 @@ def over_ranks(name: str, given: dict[str, Any]) -> torch.Tensor:
     wide = {key: each.float() if _is_half(each) else each for key, each in given.items()}
     total = LOSSES[name](**{**wide, "reduction": "sum"})
     loss = _quotient(total, _number(name, given)) if is_mean(given) else sum_over_ranks(total)
-    device = given["input"].device.type
-    return loss.to(given["input"].dtype) if not torch.is_autocast_enabled(device) else loss
+    values = given["input"]
+    return loss.to(values.dtype) if _is_half(values) and not torch.is_autocast_enabled(values.device.type) else loss
 
 
 def _is_half(value: Any) -> bool:

@@ -49,6 +49,7 @@ _BY_ROWS: Final = {
     *(_Tensor.softmax, _Tensor.argmax, torch.argmax, _Tensor.max, torch.max, _Tensor.topk, torch.topk),
     *(_Tensor.sigmoid, torch.sigmoid),
 }
+_OF_ROWS: Final = _VIEWS | _BY_ROWS
 _TOPK: Final = {_Tensor.topk, torch.topk}
 _WITHOUT_DIM: Final = {_Tensor.sigmoid, torch.sigmoid}
 _WATCHED: Final = ("register_hook", "retain_grad")
@@ -178,7 +179,7 @@ class DeferredOutput(torch.Tensor):
             )
         if getattr(func, "__module__", "") == functional.__name__ and func.__name__ in batch_means.LOSSES:
             found = _loss(func.__name__, args, kwargs)
-        elif func in _VIEWS | _BY_ROWS and isinstance(first, DeferredOutput) and first.is_open():
+        elif func in _OF_ROWS and isinstance(first, DeferredOutput) and first.is_open():
             found = _by_rows(func, first, args[1:], kwargs)
         else:
             found = None
