@@ -9,6 +9,7 @@ Running a script as its users would, from rewritten texts:
 Observed runs, in processes of their own:
     interpreters    which Python
     launching       their start and their end
+    fork_server     forks of a process that has torch, which need not import it
     watchdog        their end when the tool is gone
     watchdog_client  what it is told
     failures        what is told of one that went wrong

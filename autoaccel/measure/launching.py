@@ -17,14 +17,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from autoaccel.measure import failures, scratch, watchdog, watchdog_client
+from autoaccel.measure import failures, fork_server, scratch, watchdog, watchdog_client
 from autoaccel.measure.observing.exchange import Exchange
 from autoaccel.measure.observing.meeting import OVER
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import FAILED, RunFailure, RunRecord
 
-_PACKAGE = Path(__file__).resolve().parent.parent
-_CHILD = Path("measure", "observing", "__main__.py")
 _PACE = 0.1  # s between two looks at a run
 _GRACE = 1.0  # s to end in good order once asked to
 _ROOM = 2**17  # bytes without which hardly anything can be recorded
@@ -41,49 +39,72 @@ _numbers = itertools.count(1)
 class Started:
     """One observed process and everything that it starts: a context manager, or to be ended by `kill`.
 
-    `environment` is put on top of this process's own.
+    `environment` is put on top of this process's own. With a `server` it is a fork, as long as there is one.
     """
 
-    def __init__(self, request: Request, *, python: str, environment: Mapping[str, str], folder: Path) -> None:
+    def __init__(
+        self,
+        request: Request,
+        *,
+        python: str,
+        environment: Mapping[str, str],
+        folder: Path,
+        server: fork_server.ForkServer | None = None,
+    ) -> None:
         self._watchdog = watchdog_client.watchdog_of_this_process()
-        self._run = f"{watchdog_client.NAME}{next(_numbers)}."
+        self._run = watchdog_client.name_of(next(_numbers))
         self._root = request.root
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | fork_server.Forked | None = None
         self._over = False
         self.exchange = Exchange(Path(tempfile.mkdtemp(prefix="autoaccel-")))
         self._watchdog.tell("folder", self.exchange.folder)
         self.commands = self.events = -1
         self.began = 0.0
         try:
-            self._start(request, python, environment, folder)
+            self._start(request, python, run_environment(environment), folder, server)
         except BaseException:
             self.kill()
             raise
 
-    def _start(self, request: Request, python: str, environment: Mapping[str, str], folder: Path) -> None:
+    def _start(
+        self,
+        request: Request,
+        python: str,
+        environment: dict[str, str],
+        folder: Path,
+        server: fork_server.ForkServer | None,
+    ) -> None:
         exchange = self.exchange
         exchange.request.write_text(request.to_json(), encoding="utf-8")
-        program = _importable(exchange.folder / "imports") / _CHILD
-        command = [python, str(program), str(exchange.folder)]
         pipes: list[int] = []
         if request.mode == "turns":
             for_commands, self.commands = os.pipe()
             self.events, for_events = os.pipe()
             pipes = [for_commands, for_events]
-        whole = _environment(environment, exchange.folder / "imports") | {watchdog.MARK: self._run}
+        environment |= {watchdog.MARK: self._run}
         try:
             with _stdin() as stdin, exchange.stdout.open("ab") as stdout, exchange.stderr.open("ab") as stderr:
                 self.began = time.monotonic()
-                self._process = subprocess.Popen(
-                    [*command, *map(str, pipes)],
-                    cwd=folder,
-                    env=whole,
-                    stdin=stdin,
-                    stdout=stdout,
-                    stderr=stderr,
-                    pass_fds=pipes,
-                    start_new_session=True,
-                )
+                if server is not None:
+                    self._process = server.fork(
+                        [str(exchange.folder)],
+                        environment=environment,
+                        folder=folder,
+                        beside=folder if request.is_module else (folder / request.script).resolve().parent,
+                        files=[stdin.fileno(), stdout.fileno(), stderr.fileno(), *pipes],
+                    )
+                if self._process is None:
+                    imports = exchange.folder / "imports"
+                    self._process = subprocess.Popen(
+                        [*fork_server.command(python, imports), str(exchange.folder), *map(str, pipes)],
+                        cwd=folder,
+                        env=fork_server.importing(environment, imports),
+                        stdin=stdin,
+                        stdout=stdout,
+                        stderr=stderr,
+                        pass_fds=pipes,
+                        start_new_session=True,
+                    )
         finally:
             for pipe in pipes:
                 os.close(pipe)
@@ -217,7 +238,8 @@ def observe(
 
     `timeout` is how many seconds may go by without a step; None waits for ever.
     """
-    with Started(request, python=python, environment=environment, folder=folder) as run:
+    server = fork_server.server_for(python, run_environment(environment), folder)
+    with Started(request, python=python, environment=environment, folder=folder, server=server) as run:
         return _records([run], timeout, on_steps)[0]
 
 
@@ -234,6 +256,7 @@ def observe_ranks(
     """Run as so many processes that train together, with the environment that `torchrun` gives them, all on this
     machine, and return what was seen of each. Where one fails, or goes on without the others, none is left behind.
     """
+    server = fork_server.server_for(python, run_environment(environment), folder)
     with contextlib.ExitStack() as stack:
         meeting = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="autoaccel-")))
         port = free_port()
@@ -244,6 +267,7 @@ def observe_ranks(
                     python=python,
                     environment={**environment, **rank_environment(rank, count, port)},
                     folder=folder,
+                    server=server,
                 )
             )
             for rank in range(count)
@@ -348,23 +372,14 @@ def _stdin() -> BinaryIO:
         return Path(os.devnull).open("rb")
 
 
-def _environment(overrides: Mapping[str, str], imports: Path) -> dict[str, str]:
+def run_environment(overrides: Mapping[str, str]) -> dict[str, str]:
     """What a run gets: the same hashes each time, no window, nothing that waits for a user, nothing that another run
     found out."""
     always = {"PYTHONHASHSEED": "0", "PYTHONFAULTHANDLER": "1", "MPLBACKEND": "Agg", "AUTOACCEL_REMEMBER": "off"}
     # Trials are not worth a record in somebody's account.
     environment = {"WANDB_MODE": "disabled", **os.environ, **always, **overrides}
     environment.pop("PYTHONINSPECT", None)
-    paths = [str(imports), *filter(None, [environment.get("PYTHONPATH")])]
-    return environment | {"PYTHONPATH": os.pathsep.join(paths)}
-
-
-def _importable(imports: Path) -> Path:
-    """A folder that makes this very package importable, and nothing that happens to lie beside it."""
-    imports.mkdir()
-    package = imports / _PACKAGE.name
-    package.symlink_to(_PACKAGE, target_is_directory=True)
-    return package
+    return environment
 
 
 def _tail(path: Path) -> str:

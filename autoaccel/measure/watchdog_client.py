@@ -16,6 +16,11 @@ NAME = f"{os.getpid()}-{secrets.token_hex(4)}."
 """With which the names of all runs of this process begin."""
 
 
+def name_of(number: int) -> str:
+    """A name of a run, as long as that of any other one."""
+    return f"{NAME}{number:06}."
+
+
 class Watchdog:
     """Writes to the watchdog, which acts when this process is no more."""
 

@@ -6,7 +6,6 @@ What there is:
     candidates   what is run for a column
 
 Measuring:
-    forking      runs that are forked from a process which has torch
     measuring    turns of all columns of a script, several processes of each
     schedule     who gets how much of the time
     estimates    ratios, and intervals over processes and blocks

@@ -15,11 +15,11 @@ from autoaccel.measure import launching
 from autoaccel.measure.benching import machine
 from autoaccel.measure.benching.contenders import Observed
 from autoaccel.measure.benching.report import Interval
+from autoaccel.measure.fork_server import ForkServer
 from autoaccel.measure.observing.run_record import RunRecord
 from benchmarks.suite import estimates, gate, measuring, schedule
 from benchmarks.suite.candidates import Candidate, Setting, candidates
 from benchmarks.suite.catalogue import ACCELERATE, AGAIN, DEFAULT, EXACT, FABRIC, ORIGINAL, PAIRED, Script
-from benchmarks.suite.forking import Server
 from benchmarks.suite.measuring import Pace, Series
 from benchmarks.suite.results import FAILED, MEASURED, SKIPPED, Column, Gate, Result, Run, Until
 from benchmarks.suite.schedule import Unit
@@ -66,7 +66,9 @@ class _Suite:
         self.problems: dict[str, str] = {}
         self.spent: dict[str, list[float]] = {each.id: [] for each in wanted.scripts}
         """Seconds by column, process after process."""
-        self.servers: list[Server] = []
+        self.servers: list[ForkServer] = []
+        """A fork has its memory where its server has it, so all forks of one are alike, and those of another one are
+        laid out differently: what lasts for the life of a process shows between servers, not between columns."""
         self.record: RunRecord | None = None
 
     @property
@@ -76,7 +78,8 @@ class _Suite:
     @property
     def start(self) -> float:
         """Seconds that every process spends before it is forked."""
-        return statistics.median(server.ready for server in self.servers) if self.servers else 0.0
+        ready = [server.ready for server in self.servers if server.ready is not None]
+        return statistics.median(ready) if ready else 0.0
 
     def run(self) -> Run:
         setting = self.wanted.setting
@@ -84,7 +87,10 @@ class _Suite:
         units = schedule.planned(columns, PAIRED, self.wanted.replicates)
         with ExitStack() as stack:
             if self.wanted.forks:
-                self.servers = [stack.enter_context(Server(self.environment)) for _ in range(self.wanted.replicates)]
+                everything = launching.run_environment(self.environment)
+                for _ in range(self.wanted.replicates):
+                    self.servers.append(ForkServer(sys.executable, everything, self.wanted.setting.data))
+                    stack.callback(self.servers[-1].close)
             for server in self.servers:
                 server.wait()
             while units:
@@ -162,12 +168,17 @@ class _Suite:
         return found
 
     def _opener(self, seed: int) -> measuring.Open:
-        start = self.servers[seed % len(self.servers)].start if self.servers else launching.Started
+        server = self.servers[seed % len(self.servers)] if self.servers else None
 
         @contextmanager
         def opened(candidate: Candidate) -> Iterator[measuring.Contender]:
-            environment = candidate.environment if self.servers else {**self.environment, **candidate.environment}
-            begin = partial(start, python=sys.executable, environment=environment, folder=self.wanted.setting.data)
+            begin = partial(
+                launching.Started,
+                python=sys.executable,
+                environment={**self.environment, **candidate.environment},
+                folder=self.wanted.setting.data,
+                server=server,
+            )
             with Observed(candidate.column, candidate.request, begin, timeout=_TIMEOUT) as observed:
                 yield _Remembering(observed, self)
 

@@ -1,4 +1,4 @@
-"""How observed runs are started, followed and ended, with a child that observes nothing and imports no torch."""
+"""How observed runs are started, followed and ended."""
 
 from __future__ import annotations
 
@@ -20,86 +20,19 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.measure import failures, launching, watchdog
+from autoaccel.measure import failures, fork_server, launching, watchdog
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import FAILED, FINISHED, RunFailure, RunRecord
+from tests.measure.launched import alive, left_over, linux, observe, prepared, process_of, request, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-linux = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks at /proc")
-
-# What the real one does with the exchange, around a script that may use all of it.
-CHILD = """
-import faulthandler, os, pathlib, signal, sys
-sys.path[0] = os.path.abspath(sys.argv[1])
-from autoaccel.measure.observing.exchange import Beat, Exchange, write_whole
-from autoaccel.measure.observing.run_record import RunRecord
-from autoaccel.measure.observing.request import Request
-faulthandler.register(signal.SIGUSR2, all_threads=False)
-exchange = Exchange(pathlib.Path(sys.argv[1]))
-request = Request.from_json(exchange.request.read_text())
-beat = Beat(exchange)
-record = {"ending": "finished"}
-with open(request.script) as file:
-    exec(compile(file.read(), os.path.abspath(request.script), "exec"))
-write_whole(exchange.result, RunRecord(**record).to_json())
-"""
-
-Observe = Callable[..., RunRecord]
 
 
-def process_of(run: launching.Started) -> int:
-    assert run._process is not None
-    return run._process.pid
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    child = tmp_path / "child.py"
-    child.write_text(CHILD)
-    monkeypatch.setattr(launching, "_CHILD", child)
-    monkeypatch.setattr(launching, "_GRACE", 0.3)
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(temporary))
-    place = tmp_path / "project"
-    place.mkdir()
-    monkeypatch.chdir(place)
-    return place
-
-
-def request(folder: Path, text: str, mode: str = "record", name: str = "train.py") -> Request:
-    (folder / name).write_text(textwrap.dedent(text))
-    return Request(script=name, root=str(folder), mode=mode)
-
-
-def observe(
-    folder: Path,
-    text: str,
-    *,
-    timeout: float | None = 30,
-    on_steps: Callable[[int], None] | None = None,
-    **environment: str,
-) -> RunRecord:
-    asked = request(folder, text)
-    record = launching.observe(
-        asked, python=sys.executable, environment=environment, folder=folder, timeout=timeout, on_steps=on_steps
-    )
-    assert list((folder.parent / "temporary").iterdir()) == []
-    return record
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "it does not come about"
-        time.sleep(0.02)
-
-
-def alive(process: int) -> bool:
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0] != "Z"
-    except OSError:
-        return False
+@pytest.fixture(params=["started", "forked"])
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Path]:
+    if request.param == "forked" and not fork_server._POSSIBLE:
+        pytest.skip("processes are not forked here")
+    yield from prepared(tmp_path, monkeypatch, forks=request.param == "forked")
 
 
 def say(record: RunRecord) -> str:
@@ -300,9 +233,10 @@ def test_no_process_outlives_its_run(folder: Path, ending: str) -> None:
 TOOL = """
 import signal, sys
 from pathlib import Path
-from autoaccel.measure import launching
+from autoaccel.measure import fork_server, launching
 from autoaccel.measure.observing.request import Request
-launching._CHILD = Path("../child.py").resolve()
+fork_server._CHILD = Path("../child.py").resolve()
+fork_server._POSSIBLE = {forks}
 launching.tempfile.tempdir = str(Path("../temporary").resolve())
 request = Request(script="train.py", root=str(Path.cwd()))
 signal.signal(signal.SIGINT, signal.default_int_handler)  # what a job in the background starts ignores it
@@ -313,10 +247,11 @@ except KeyboardInterrupt:
 """
 OBSERVES = "launching.observe(request, python=sys.executable, environment={}, folder=Path.cwd())"
 PAUSES = """
-    first = launching.Started(request, python=sys.executable, environment={}, folder=Path.cwd())
+    server = fork_server.server_for(sys.executable, launching.run_environment({}), Path.cwd())
+    first = launching.Started(request, python=sys.executable, environment={}, folder=Path.cwd(), server=server)
     while not Path("left.txt").exists(): pass
     first.pause()
-    second = launching.Started(request, python=sys.executable, environment={}, folder=Path.cwd())
+    second = launching.Started(request, python=sys.executable, environment={}, folder=Path.cwd(), server=server)
     Path("paused").touch()
     second.wait(60)
 """
@@ -324,8 +259,9 @@ PAUSES = """
 
 @contextlib.contextmanager
 def tool(folder: Path, act: str) -> Iterator[subprocess.Popen[bytes]]:
+    program = TOOL.replace("{act}", act).replace("{forks}", str(fork_server._POSSIBLE))
     process = subprocess.Popen(
-        [sys.executable, "-c", TOOL.replace("{act}", act)], cwd=folder, start_new_session=True,
+        [sys.executable, "-c", program], cwd=folder, start_new_session=True,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     try:
@@ -378,7 +314,9 @@ for line in commands:
 
 
 def start(folder: Path, text: str, name: str = "train.py") -> launching.Started:
-    return launching.Started(request(folder, text, "turns", name), python=sys.executable, environment={}, folder=folder)
+    server = fork_server.server_for(sys.executable, launching.run_environment({}), folder)
+    asked = request(folder, text, "turns", name)
+    return launching.Started(asked, python=sys.executable, environment={}, folder=folder, server=server)
 
 
 def test_a_run_that_is_attended_to(folder: Path) -> None:
@@ -393,14 +331,15 @@ def test_a_run_that_is_attended_to(folder: Path) -> None:
         assert run.record() == RunRecord(ending=FINISHED)
         assert os.read(run.events, 100) == b""
     run.kill()
-    assert list((folder.parent / "temporary").iterdir()) == []
+    assert left_over(folder) == []
 
 
 @linux
 def test_an_interrupt_in_the_middle_of_a_wait(folder: Path) -> None:
     """It may leave the lock of `Popen.wait` locked for good; the run ends nevertheless."""
     with start(folder, TURNS) as run:
-        assert run._process is not None
+        if not isinstance(run._process, subprocess.Popen):
+            pytest.skip("forks have no such lock")
         run._process._waitpid_lock.acquire()  # type: ignore[attr-defined]
         ends = threading.Thread(target=run.kill, daemon=True)
         ends.start()
@@ -433,7 +372,7 @@ def test_an_interpreter_that_is_none(folder: Path) -> None:
     asked = request(folder, "")
     with pytest.raises(OSError, match="nothing"):
         launching.observe(asked, python=str(folder / "nothing"), environment={}, folder=folder)
-    assert list((folder.parent / "temporary").iterdir()) == []
+    assert left_over(folder) == []
 
 
 @linux

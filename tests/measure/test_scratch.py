@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autoaccel.measure import launching, scratch
+from autoaccel.measure import fork_server, launching, scratch
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import FAILED, FINISHED, RunFailure, RunRecord
 
@@ -65,7 +65,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(scratch, "_LARGE", 50)
     child = tmp_path / "child.py"
     child.write_text(CHILD)
-    monkeypatch.setattr(launching, "_CHILD", child)
+    monkeypatch.setattr(fork_server, "_CHILD", child)
+    monkeypatch.setattr(fork_server, "_POSSIBLE", False)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     monkeypatch.chdir(project)

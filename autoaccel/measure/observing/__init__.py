@@ -11,6 +11,7 @@ What both sides speak; none of it imports torch:
 
 One run, from its start to its end:
     starting          guards, torch, hooks, then the script; what is watched in each mode; how it ended
+    forking           the process that runs are forked from, where they can be
     observation       who is told of what; the end, wherever it comes
     hooks             how functions of torch are wrapped
 

@@ -1,5 +1,5 @@
 """`__main__.py FOLDER [COMMANDS EVENTS]`: one observed run, with the folder of its exchange; the numbers are file
-descriptors for `turns`."""
+descriptors for `turns`. `__main__.py --serve CHANNEL MARK`: the process that such runs are forked from."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ _BEGAN = time.monotonic()
 
 def main(arguments: list[str]) -> None:
     """Become the requested script, under observation."""
+    began = _BEGAN
+    if arguments[1] == "--serve":
+        from autoaccel.measure.observing import forking
+
+        forked = forking.serve(int(arguments[2]), arguments[3])
+        if forked is None:
+            return
+        arguments, began = forked, time.monotonic()
     from autoaccel.measure.observing import starting
 
-    starting.start(*arguments[1:], began=_BEGAN)
+    starting.start(*arguments[1:], began=began)
 
 
 if __name__ == "__main__":
