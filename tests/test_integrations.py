@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def run_lint(
     action: Any, repository: Path, folder: Path, environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
     """The step that lints, as a runner carries it out; the tool is the one under test."""
-    step = action["runs"]["steps"][-1]
+    step = action["runs"]["steps"][1]
     defaults = {
         "PATHS": action["inputs"]["paths"]["default"],
         "ARGUMENTS": action["inputs"]["args"]["default"],
@@ -74,20 +75,81 @@ def run_lint(
         "PYTHONPATH": os.pathsep.join([str(repository), str(repository / "codemods")]),
     }
     assert set(step["env"]) == set(defaults)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return run_step(step, folder, {"PATH": path, **defaults, **environment})
+
+
+def run_step(step: Any, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
         cwd=folder,
-        env={
-            "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
-            "GITHUB_ACTIONS": "true",
-            "GITHUB_WORKSPACE": str(folder),
-            **defaults,
-            **environment,
-        },
+        env={"GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": str(folder), **environment},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+# Knows the comments of one pull request: files in a folder. `--jq` is left to jq, of which it does what is asked here.
+GH = """#!{python}
+import json, os, pathlib, sys
+words = [word for word in sys.argv[1:] if word not in ("api", "--paginate", "--silent")]
+comments = pathlib.Path("comments")
+if "--jq" in words:
+    mark = words[words.index("--jq") + 1].split('"')[1]
+    assert words[0] == "repos/me/net/issues/7/comments", words
+    for each in sorted(comments.iterdir()):
+        if each.read_text().startswith(mark):
+            print(each.name)
+    sys.exit()
+method, where, field = words[words.index("--method") + 1], words[2], words[words.index("--field") + 1]
+text = pathlib.Path(field.removeprefix("body=@")).read_text()
+if method == "POST":
+    assert where == "repos/me/net/issues/7/comments", where
+    (comments / str(100 + len(list(comments.iterdir())))).write_text(text)
+else:
+    place = comments / where.removeprefix("repos/me/net/issues/comments/")
+    assert place.exists()
+    place.write_text(text)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="runs the step with bash")
+class TestComment:
+    @pytest.fixture
+    def comment(self, action: Any, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin" / "gh").write_text(GH.format(python=sys.executable))
+        (tmp_path / "bin" / "gh").chmod(0o755)
+        (tmp_path / "comments").mkdir()
+        (tmp_path / "comments" / "3").write_text("somebody's <!-- autoaccel -->")
+
+        def run(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
+            (tmp_path / "-pr.md").write_text(text)
+            step = action["runs"]["steps"][2]
+            given = {"COMMENT": "-pr.md", "NUMBER": "7", "REPOSITORY": "me/net", "GH_TOKEN": "x"}
+            assert set(step["env"]) == set(given)
+            path = os.pathsep.join([str(tmp_path / "bin"), os.environ["PATH"]])
+            return run_step(step, tmp_path, {"PATH": path, **given, **environment})
+
+        return run
+
+    def test_one_comment_is_kept_up_to_date(
+        self, comment: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+    ) -> None:
+        for text in ("# first\n", "# second\n"):
+            result = comment(text)
+            assert result.returncode == 0, result.stderr
+            assert (tmp_path / "comments" / "101").read_text() == f"<!-- autoaccel -->\n{text}"
+        assert len(list((tmp_path / "comments").iterdir())) == 2
+
+    def test_without_a_pull_request(self, comment: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+        result = comment("text", NUMBER="")
+        assert (result.returncode, result.stdout.startswith("::notice::")) == (0, True)
+
+    def test_without_the_file(self, comment: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+        result = comment("text", COMMENT="missing.md")
+        assert (result.returncode, result.stdout.startswith("::error::")) == (2, True)
 
 
 @pytest.fixture

@@ -67,11 +67,8 @@ def bench(
 def _check_outputs(json_file: Path | None, html_file: Path | None, script: Path) -> None:
     """What cannot be written is said before, not after, all is measured. Raises `click.ClickException`."""
     for option, file in (("--json", json_file), ("--html", html_file)):
-        if file is None or file == inputs.STDIN:
-            continue
-        reporting.check_output(file, [script], option)
-        if file.is_dir() or not file.parent.is_dir():
-            raise click.ClickException(f"{file}: cannot write: {'is' if file.is_dir() else 'not in'} a folder")
+        if file is not None and file != inputs.STDIN:
+            reporting.check_written(file, [script], option)
 
 
 def _written(path: Path, text: str, speaker: Terminal) -> bool:

@@ -66,6 +66,13 @@ def check_output(output_file: Path | None, files: Sequence[Path], option: str = 
         raise click.UsageError(f"{option} {output_file} would replace a script that is looked at")
 
 
+def check_written(file: Path, scripts: Sequence[Path], option: str) -> None:
+    """What cannot be written is said before, not after, all is measured. Raises `click.ClickException`."""
+    check_output(file, scripts, option)
+    if file.is_dir() or not file.parent.is_dir():
+        raise click.ClickException(f"{file}: cannot write: {'is' if file.is_dir() else 'not in'} a folder")
+
+
 def rendered(reports: Sequence[Report], chosen: Context, output_format: str, *, numbers: bool) -> str:
     if numbers:
         from autoaccel.reports import statistics

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 import click
 
 from autoaccel import notebooks, sources
-from autoaccel.cli import inputs, showing, tuned, undo, vendoring
+from autoaccel.cli import inputs, reporting, showing, tuned, undo, vendoring
 from autoaccel.cli.inputs import STDIN, UNNAMED
 from autoaccel.cli.interactive import Chooser
 from autoaccel.cli.options import (
+    FilledPath,
     SourcePath,
     configuration_options,
     file_options,
@@ -54,6 +55,9 @@ class Mode:
     output: Path | None = None
     vendor: bool = False
     verified: bool = False
+    bench: bool = False
+    commits: bool = False
+    summary: Path | None = None
 
     @property
     def previews(self) -> bool:
@@ -107,6 +111,14 @@ class RewriteCommand(click.Command):
     help="Run the script, with the arguments behind `--`, in copies of the working directory, and change, in it and in "
     "the files of its project that it imports, only what trains the same.",
 )
+@click.option("--bench", is_flag=True, help="With --verified: measure what that gains, all together and rule by rule.")
+@click.option(
+    "--summary",
+    type=FilledPath(),
+    metavar="FILE",
+    help="With --verified: write the text of a pull request there, in Markdown; its first line is the title.",
+)
+@click.option("--commits", is_flag=True, help="With --verified: make one commit for each rule.")
 @settled(rule_options, file_options, configuration_options, jobs_option, output_options)
 def rewrite(
     paths: tuple[Path, ...],
@@ -116,6 +128,9 @@ def rewrite(
     output: str | None,
     vendor: bool,
     verified: bool,
+    bench: bool,
+    summary: Path | None,
+    commits: bool,
     stdin_filename: Path | None,
     show_settings: bool,
     jobs: int | None,
@@ -127,7 +142,8 @@ def rewrite(
     PATHS are files and folders; `-` reads a script from stdin and prints the result. Scripts are never executed, but
     for one with --verified.
     """
-    mode = Mode(diff, check, interactive, None if output is None else Path(output), vendor, verified)
+    destination = None if output is None else Path(output)
+    mode = Mode(diff, check, interactive, destination, vendor, verified, bench, commits, summary)
     _check_usage(paths, mode)
     if output is not None and len(paths) > 1 and Path(output).is_file():
         raise click.UsageError(f"--output {output} is a file; several scripts need a folder")
@@ -177,6 +193,11 @@ def _check_usage(paths: tuple[Path, ...], mode: Mode) -> None:
                 raise click.UsageError(f"{path}: no such file; arguments for the script need --verified, which runs it")
     if mode.verified and (mode.interactive or mode.output is not None):
         raise click.UsageError("--verified changes scripts in place, and does not ask")
+    for option, given in (("--bench", mode.bench), ("--summary", mode.summary), ("--commits", mode.commits)):
+        if given and not mode.verified:
+            raise click.UsageError(f"{option} needs --verified, which runs the script")
+    if mode.commits and (mode.previews or mode.vendor):
+        raise click.UsageError("--commits writes rewritten scripts alone; it is not for --diff, --check and --vendor")
     if mode.previews and mode.interactive:
         raise click.UsageError("--interactive asks before it writes; --diff and --check write nothing")
     if mode.previews and mode.output is not None:
@@ -286,11 +307,30 @@ def _rewrite_stdin(name: Path | None, run: Run) -> int:
 
 def _rewrite_verified(script: Path, arguments: tuple[str, ...], run: Callable[..., Run]) -> int:
     """Rewrite what a verification has passed: in the script and in the files of its project that it imports."""
-    from autoaccel.cli import verify
+    from autoaccel.cli import commits
+    from autoaccel.cli.verified import verified
+    from autoaccel.reports.benchmark.summary import explanation, headline
 
     settings = run(base=Path.cwd())
-    outcomes = verify.passed(script, arguments, settings.configuration, settings.terminal)
-    return rewrite_files(outcomes, run(base=common_base([outcome.path for outcome in outcomes])))
+    mode = settings.mode
+    if mode.commits:
+        commits.check([script])
+    if mode.summary is not None:
+        reporting.check_written(mode.summary, [script], "--summary")
+    found = verified(script, arguments, settings.configuration, settings.terminal)
+    gains = found.gains(settings.terminal) if mode.bench and found.good else None
+    if gains is not None:
+        settings.terminal.say(f"{gains.script}: {headline(gains)}. {explanation(gains)}")
+    outcomes = found.outcomes()
+    written = True
+    if mode.summary is not None:  # first: what was measured is kept, whatever comes next
+        page = found.page(gains, committed=mode.commits)
+        written = reporting.deliver(page, "markdown", mode.summary, settings.terminal)
+    if mode.commits:
+        commits.write(found, settings.terminal)
+        return DONE if written else FAILED
+    status = rewrite_files(outcomes, run(base=common_base([outcome.path for outcome in outcomes])))
+    return status if written else FAILED
 
 
 def _outcomes(found: FoundFiles, jobs: int | None, run: Run) -> Iterable[conversion.Outcome]:

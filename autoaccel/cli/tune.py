@@ -46,7 +46,7 @@ def tune(
     that win are timed twice more, and written if they win each time. What was left out and why stands in
     .autoaccel/tune.json, which `rewrite` heeds on the same machine. What follows `--` are the script's own arguments.
     """
-    from autoaccel.cli import verify
+    from autoaccel.cli import verified, verify
     from autoaccel.measure.changes import Rewrites
     from autoaccel.measure.tuning import deciding, tune_record
     from autoaccel.measure.verifying.trials import CannotVerifyError
@@ -68,8 +68,8 @@ def tune(
         message = verify.reason(error, trial)
         raise observed_scripts.gave_up(message, error.failure, verbose=speaker.verbose) from error
     assert isinstance(changes, Rewrites)
-    good = verify.passing(report, changes)
-    reasons = verify.reasons_against(report, changes, good)
+    good = verified.passing(report, changes)
+    reasons = verified.reasons_against(report, changes, good)
     tuning = None
 
     def measure(chosen: Changes, ablate: bool) -> BenchReport:
@@ -155,10 +155,10 @@ def _rewrite(
     diff: bool,
 ) -> int:
     """Write what is kept, or show it."""
-    from autoaccel.cli import rewrite, verify
+    from autoaccel.cli import rewrite, verified
 
     kept = tuning.kept if tuning else ()
-    outcomes = [verify.rewritten(path, trial.path, kept, reasons, changes) for path in changes.files]
+    outcomes = [verified.rewritten(path, trial.path, kept, reasons, changes) for path in changes.files]
     base = rewrite.common_base([each.path for each in outcomes])
     run = rewrite.Run(rewrite.Mode(diff, verified=True), configuration, speaker, None, base)
     return rewrite.rewrite_files(outcomes, run)

@@ -19,8 +19,7 @@ from autoaccel.cli.terminal import Terminal
 from autoaccel.config import Configuration
 
 if TYPE_CHECKING:
-    from autoaccel.jobs import conversion
-    from autoaccel.measure.changes import Change, Changes, Rewrites
+    from autoaccel.measure.changes import Changes
     from autoaccel.measure.observing.request import Request
     from autoaccel.measure.observing.run_record import RunRecord
     from autoaccel.measure.scratch import Scratch
@@ -286,70 +285,3 @@ def reason(error: CannotVerifyError, trial: observed_scripts.Trial) -> str:
     if error.failure is None:
         return f"{trial.request.script}: {error}"
     return failures.line(error.failure, script=trial.request.script, python=trial.python)
-
-
-# -- for `rewrite --verified`
-
-
-def passed(
-    script: Path, arguments: tuple[str, ...], configuration: Configuration, speaker: Terminal
-) -> list[conversion.Rewritten]:
-    """What becomes of a script, and of the files of its project that it imports, when only that is changed which trains
-    the same. Raises `click.ClickException`."""
-    from autoaccel.measure.changes import Rewrites
-    from autoaccel.measure.verifying.trials import CannotVerifyError
-    from autoaccel.reports import verification
-
-    trial = observed_scripts.prepare(str(script), arguments, is_module=False, python=None)
-    try:
-        report, changes = Session(trial).verify(configuration, speaker)
-    except CannotVerifyError as error:
-        raise observed_scripts.gave_up(reason(error, trial), error.failure, verbose=speaker.verbose) from error
-    speaker.say(verification.verdict(report))
-    assert isinstance(changes, Rewrites)
-    good = passing(report, changes)
-    return [rewritten(path, script, good, reasons_against(report, changes, good), changes) for path in changes.files]
-
-
-def passing(report: Verification, changes: Changes) -> tuple[Change, ...]:
-    """What trains the same; the report's outcomes are in the order of the changes."""
-    from autoaccel.measure.verifying.report import Verdict
-
-    outcomes = zip(changes, report.outcomes, strict=True)
-    return changes.closed([each for each, outcome in outcomes if outcome.verdict is Verdict.PASSED])
-
-
-def reasons_against(report: Verification, changes: Changes, good: Sequence[Change]) -> dict[Change, str]:
-    """Why the others are left out."""
-    from autoaccel.measure.verifying.report import Verdict
-
-    reasons = {}
-    for each, outcome in zip(changes, report.outcomes, strict=True):
-        if each not in good:
-            why = outcome.reason if outcome.verdict is not Verdict.PASSED else "it needs what was not verified"
-            said = "it makes a difference" if outcome.verdict is Verdict.FAILED else "not verified"
-            reasons[each] = f"{said}: {why}"
-    return reasons
-
-
-def rewritten(
-    path: Path, script: Path, chosen: Sequence[Change], reasons: Mapping[Change, str], changes: Rewrites
-) -> conversion.Rewritten:
-    """One file with the chosen changes; `reasons` say why others are left out. Raises `SourceError`."""
-    from autoaccel import sources
-    from autoaccel.jobs import conversion
-    from autoaccel.measure.changes import known_as
-    from autoaccel.rewriting import engine
-
-    analysis = changes.files[path]
-    source = sources.read(path)
-    if source.text != analysis.places.text:
-        raise sources.SourceError(f"{path}: left alone, it was changed while it was being verified")
-    after, _, _ = engine.checked(analysis, changes.first_round(path, chosen))
-    after = changes.later_rounds(path, after, chosen)
-    skipped = [record for each, record in changes.skipped if each == path]
-    skipped += [dataclasses.replace(each.record, message=why) for each, why in reasons.items() if each.path == path]
-    applied = tuple(each.record for each in chosen if each.path == path)
-    name = script if path == script.resolve() else known_as(path)
-    result = engine.Result(name, source.text, after, applied, tuple(skipped))
-    return conversion.Rewritten(name, source, result)

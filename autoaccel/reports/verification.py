@@ -32,7 +32,7 @@ def text(report: Verification, *, quiet: bool = False, verbose: bool = False) ->
         lines.append("")
     lines.append(verdict(report))
     if not quiet:
-        lines.extend(_basis(report))
+        lines.extend(basis(report))
         lines.extend(f"Note: {shown(note)}." for note in (*_standing_notes(report), *report.notes))
     return "".join(f"{line}\n" for line in lines)
 
@@ -86,22 +86,24 @@ def _rules(report: Verification) -> list[str]:
 
 
 def _rows(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, ...]]:
-    if not outcomes:
-        return
-    first = outcomes[0]
-    groups = [[each] for each in outcomes] if first.verdict is Verdict.FAILED else [list(outcomes)]
-    for group in groups:
-        tiers = ", ".join(tier for tier in TIERS if any(each.tier == tier for each in group))
-        reason = group[0].reason
-        if first.verdict is Verdict.PASSED:
-            # The weaker reasons are said; that some changes are exactly the same goes without saying then.
-            reasons = dict.fromkeys(each.reason for each in sorted(group, key=lambda each: -TIERS.index(each.tier)))
-            reason = "; ".join(each for each in reasons if each != _SAME) or _SAME
-        if first.verdict in (Verdict.FAILED, Verdict.NOT_REACHED, Verdict.NOT_VERIFIED):
-            reason = f"{shown(group[0].path)}:{group[0].line}: {shown(reason)}"
-            reason += f" (and {len(group) - 1} more)" if len(group) > 1 else ""
-        word, colour = _WORDS[first.verdict]
-        yield f"{first.code} {first.name}", counted(len(group), "change"), tiers, click.style(word, fg=colour), reason
+    if outcomes:
+        groups = [[each] for each in outcomes] if outcomes[0].verdict is Verdict.FAILED else [outcomes]
+        yield from map(summarised, groups)
+
+
+def summarised(group: Sequence[Outcome]) -> tuple[str, str, str, str, str]:
+    """Changes of one rule of which the same is known: the rule, how many, their tiers, what is known, and why."""
+    first = group[0]
+    tiers = ", ".join(tier for tier in TIERS if any(each.tier == tier for each in group))
+    if first.verdict is Verdict.PASSED:
+        # The weaker reasons are said; that some changes are exactly the same goes without saying then.
+        reasons = dict.fromkeys(each.reason for each in sorted(group, key=lambda each: -TIERS.index(each.tier)))
+        reason = "; ".join(each for each in reasons if each != _SAME) or _SAME
+    else:
+        reason = f"{shown(first.path)}:{first.line}: {shown(first.reason)}"
+        reason += f" (and {len(group) - 1} more)" if len(group) > 1 else ""
+    word, colour = _WORDS[first.verdict]
+    return f"{first.code} {first.name}", counted(len(group), "change"), tiers, click.style(word, fg=colour), reason
 
 
 def _differing(report: Verification) -> Iterator[str]:
@@ -126,7 +128,7 @@ def _trials(report: Verification) -> Iterator[str]:
         yield f"run {number:>2}  {each.name:<{width}}  {figures}  {shown(each.result)}".rstrip()
 
 
-def _basis(report: Verification) -> Iterator[str]:
+def basis(report: Verification) -> Iterator[str]:
     """What the verdict stands on."""
     numerics = report.numerics
     if numerics is not None:

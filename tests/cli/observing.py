@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from autoaccel.measure import interpreters, launching
+from autoaccel.measure.benching import procedure
 from autoaccel.measure.benching.contenders import Processes
 from autoaccel.measure.interpreters import Interpreter
 from autoaccel.measure.observing.request import Request
@@ -28,6 +29,8 @@ class Observed:
     folders: list[Path] = field(default_factory=list)
     files: tuple[str, ...] = ()
     """What the script imports of its project."""
+    defined: tuple[str, ...] = ()
+    """What does not fail, then."""
 
     def __call__(
         self, request: Request, *, python: str, environment: Mapping[str, str], folder: Path, **_: Any
@@ -43,7 +46,7 @@ class Observed:
                 FAILED, RunFailure("SyntaxError", str(error), f"{script.name}:1", "Traceback: SyntaxError")
             )
         for name in ("crash", "fast"):
-            if name in names:
+            if name in names and name not in self.defined:
                 failure = RunFailure("NameError", f"name {name!r} is not defined", f"{script.name}:2", "Traceback …")
                 return RunRecord(FAILED, failure)
         reached = {str(path): tuple(range(1, 100)) for path in (script, *self.files)} if request.lines else {}
@@ -94,3 +97,29 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Observed:
     monkeypatch.setattr(Processes, "contender", lambda runs, *args, **kwargs: observed.contender(*args, **kwargs))
     monkeypatch.setattr(interpreters, "choose", lambda _: Interpreter("python", (3, 11, 7), "2.13.0"))
     return observed
+
+
+class Stage:
+    """Runs that take turns, too: a script that calls `brave` is faster."""
+
+    gain = 1.5
+    """How many times as fast it is."""
+    fails = ""
+    """Which run fails."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        install(monkeypatch)
+        monkeypatch.setattr(procedure, "load", lambda: 0.1)
+        self.asked: list[str] = []
+        """Whose runs were asked for."""
+
+        @contextlib.contextmanager
+        def contender(runs: Processes, name: str, request: Request) -> Iterator[Played]:
+            self.asked.append(name)
+            is_brave = any("brave" in text for text in request.texts.values())
+            played = Played(name, steady(0.1 / (self.gain if is_brave else 1)))
+            if self.fails in (name, f"{name}, {request.batch_scale} times"):
+                played.fails_after = 3
+            yield played
+
+        monkeypatch.setattr(Processes, "contender", contender)

@@ -19,11 +19,11 @@ Run = Callable[..., Result]
 
 OPTIONS = {
     "rewrite": [
-        "--check", "--color", "--config", "--diff", "--exclude", "--extend-exclude", "--extend-select",
-        "--force-exclude", "--help", "--ignore", "--interactive", "--isolated", "--jobs", "--no-force-exclude",
-        "--no-respect-gitignore", "--output", "--quiet", "--respect-gitignore", "--select", "--set",
-        "--show-settings", "--stdin-filename", "--tier", "--vendor", "--verbose", "--verified", "-h", "-i", "-j",
-        "-o", "-q", "-v",
+        "--bench", "--check", "--color", "--commits", "--config", "--diff", "--exclude", "--extend-exclude",
+        "--extend-select", "--force-exclude", "--help", "--ignore", "--interactive", "--isolated", "--jobs",
+        "--no-force-exclude", "--no-respect-gitignore", "--output", "--quiet", "--respect-gitignore", "--select",
+        "--set", "--show-settings", "--stdin-filename", "--summary", "--tier", "--vendor", "--verbose", "--verified",
+        "-h", "-i", "-j", "-o", "-q", "-v",
     ],
     "lint": [
         "--add-ignore", "--cache-dir", "--color", "--config", "--exclude", "--exit-zero", "--extend-exclude",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,8 @@ import pytest
 from click.testing import Result
 
 from autoaccel.measure.benching import procedure
-from autoaccel.measure.benching.contenders import Processes
-from autoaccel.measure.observing.request import Request
 from autoaccel.measure.tuning import machine_facts
-from tests.cli import observing
-from tests.measure.benching.scripts import Played, steady
+from tests.cli.observing import Stage
 
 Run = Callable[..., Result]
 
@@ -28,33 +24,9 @@ BRAVE = ("--extend-select", "AA690")
 RECORD = Path(".autoaccel", "tune.json")
 
 
-class Stage:
-    """How many times as fast a script is that calls `brave`; whose runs were asked for."""
-
-    gain = 1.5
-    fails = ""
-    """Which run fails."""
-    asked: list[str]
-
-
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Stage:
-    observing.install(monkeypatch)
-    monkeypatch.setattr(procedure, "load", lambda: 0.1)
-    stage = Stage()
-    stage.asked = []
-
-    @contextlib.contextmanager
-    def contender(runs: Processes, name: str, request: Request) -> Iterator[Played]:
-        stage.asked.append(name)
-        is_brave = any("brave" in text for text in request.texts.values())
-        played = Played(name, steady(0.1 / (stage.gain if is_brave else 1)))
-        if stage.fails in (name, f"{name}, {request.batch_scale} times"):
-            played.fails_after = 3
-        yield played
-
-    monkeypatch.setattr(Processes, "contender", contender)
-    return stage
+    return Stage(monkeypatch)
 
 
 @pytest.fixture
