@@ -127,7 +127,8 @@ class ForkServer:
             answer = self._channel.recv(MOST)
         except OSError:  # it took too long, or the environment is too long
             answer = b""
-        except BaseException:
+        except BaseException:  # an interrupt: its answer would be taken for that to another question
+            self._gone = True
             os.close(status)
             raise
         finally:
@@ -174,7 +175,7 @@ def server_for(python: str, environment: Mapping[str, str], folder: Path) -> For
         return None
     read = {name: value for name, value in environment.items() if not name.startswith(_OF_A_RUN)}
     paths = environment.get("PYTHONPATH", "").split(os.pathsep)
-    started_with = (python, *sorted(read.items()), *([] if all(map(os.path.isabs, paths)) else [folder]))
+    started_with = (python, *sorted(read.items()), *([] if all(map(os.path.isabs, filter(None, paths))) else [folder]))
     if started_with not in _servers:
         close()
         _servers[started_with] = ForkServer(python, environment, folder)

@@ -116,6 +116,10 @@ class Started:
     def __exit__(self, *error: object) -> None:
         self.kill()
 
+    @property
+    def is_forked(self) -> bool:
+        return isinstance(self._process, fork_server.Forked)
+
     def poll(self) -> int | None:
         """The exit status; None while the process lives."""
         return None if self._process is None else self._process.poll()

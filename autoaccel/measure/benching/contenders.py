@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from autoaccel.measure import launching, scratch
+from autoaccel.measure import fork_server, launching, scratch
 from autoaccel.measure.observing import turns
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import FAILED, RunRecord
@@ -46,8 +46,10 @@ class Processes:
     def contender(self, name: str, request: Request) -> Iterator[Observed]:
         """A run that takes turns, not yet started; at the end nothing of it is left."""
         with scratch.copy(self.folder, Path(request.root)) as copy:
-            start = partial(launching.Started, python=self.python, environment={}, folder=copy.folder)
-            with Observed(name, copy.request(request), start, timeout=self.timeout, told=copy.told) as run:
+            server = fork_server.server_for(self.python, launching.run_environment({}), copy.folder)
+            start = partial(launching.Started, python=self.python, environment={}, folder=copy.folder, server=server)
+            asked = copy.request(request)
+            with Observed(name, asked, start, timeout=self.timeout, told=copy.told, server=server) as run:
                 yield run
 
 
@@ -62,10 +64,13 @@ class Observed:
         *,
         timeout: float | None,
         told: Callable[[str], str] = str,
+        server: fork_server.ForkServer | None = None,
     ) -> None:
         """`start` makes the process. `timeout` is how many seconds may go by without a step; None waits for ever.
-        `told` makes of what it says, as JSON, what the user is told."""
+        `told` makes of what it says, as JSON, what the user is told. A fork of a `server` is as old as that was when it
+        had imported torch."""
         self.name = name
+        self._server = server
         self._start, self._timeout, self._told = start, timeout, told
         self._request = dataclasses.replace(request, mode="turns", steps=None)
         self._run: launching.Started | None = None
@@ -80,10 +85,14 @@ class Observed:
             self._run.kill()
 
     def start(self) -> Turn:
+        if self._server is not None:
+            with contextlib.suppress(OSError):  # else it is started
+                self._server.wait()
         self._run = self._start(self._request)
         turn = self._turn(self._run)
+        imported = self._server.ready if self._server is not None and self._run.is_forked else None
         # Its own clock begins when Python runs and torch is imported.
-        return dataclasses.replace(turn, seconds=time.monotonic() - self._run.began)
+        return dataclasses.replace(turn, seconds=time.monotonic() - self._run.began + (imported or 0.0))
 
     def run(self, steps: int, *, busy: bool = False) -> Turn:
         assert self._run is not None

@@ -112,7 +112,7 @@ def _become(
     if _is_of_no_use(sys.modules["torch"]) or _hides_modules(beside, sys.modules):
         for pipe in pipes:
             os.set_inheritable(pipe, True)
-        os.execve(command[0], command, dict(environment))
+        os.execvpe(command[0], command, dict(environment))
     return command[1:]
 
 

@@ -23,7 +23,7 @@ SEEDS = 8
 """At most; three are enough where the rewritten script is close to the original."""
 PATIENCE = 6.0
 """Seconds after the first step when a run is long enough; a verification makes about ten."""
-_WHOLE = 3.0  # seconds of training, in which two versions by hand are compared to their end
+_WHOLE = 6.0  # seconds of training, in which two versions by hand are compared to their end
 _MOST_STEPS = 10_000
 _LONGER = 10.0
 _SHORT_PASS = 3  # batches, where passes are cut short to reach what comes after them

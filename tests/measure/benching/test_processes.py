@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from autoaccel.measure import launching
-from autoaccel.measure.benching.contenders import Observed
+from autoaccel.measure import fork_server, launching
+from autoaccel.measure.benching.contenders import Observed, Processes
 from autoaccel.measure.observing import turns
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import FAILED
@@ -121,6 +121,18 @@ def test_turns(contender: Observed) -> None:
         record = contender.end()
         assert record is not None
         assert record.steps == 8
+
+
+@pytest.mark.skipif(not fork_server._POSSIBLE, reason="processes are not forked here")
+def test_a_fork_is_as_old_as_its_server(folder: Path) -> None:
+    asked = Request("train.py", root=str(folder))
+    with Processes(sys.executable, folder, 60).contender("original", asked) as contender:
+        first = contender.start()
+        (server,) = fork_server._servers.values()
+        assert contender._run is not None and contender._run.is_forked
+        assert server.ready is not None and first.seconds > server.ready
+        assert len(contender.run(3).times) == 3
+    fork_server.close()
 
 
 def test_one_that_is_killed(contender: Observed) -> None:
