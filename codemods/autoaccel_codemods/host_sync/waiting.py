@@ -18,7 +18,8 @@ from autoaccel.pytorch import host_reads
 from autoaccel.pytorch.batches import device_of
 from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.loader_loops import transfers
-from autoaccel_codemods.host_sync import reads
+from autoaccel_codemods.host_sync import notes, reads
+from autoaccel_codemods.host_sync.notes import Notes
 from autoaccel_codemods.host_sync.sums import Addition, Sum
 
 _READING = frozenset({"item", "tolist", "cpu", "numpy"})
@@ -74,9 +75,9 @@ def _is_batch(script: Script, call: ast.Call) -> bool:
     )
 
 
-def worth_it(script: Script, found: Mapping[ast.AugAssign, Sum]) -> dict[ast.AugAssign, Sum | str]:
-    """The sums whose loops wait for nothing once these are kept on the device, and why the others are not."""
-    outcomes: dict[ast.AugAssign, Sum | str] = dict(found)
+def worth_it(script: Script, found: Mapping[ast.AST, Sum | Notes]) -> dict[ast.AST, Sum | Notes | str]:
+    """The sums and notes whose loops wait for nothing once these are kept on the device, and why the others are not."""
+    outcomes: dict[ast.AST, Sum | Notes | str] = dict(found)
     while True:
         kept = [each for each in outcomes.values() if not isinstance(each, str)]
         gone = {call for each in kept for addition in each.additions for call in _dropped(script, addition)}
@@ -86,9 +87,12 @@ def worth_it(script: Script, found: Mapping[ast.AugAssign, Sum]) -> dict[ast.Aug
         outcomes.update({key: reason for key, reason in waits.items() if reason is not None})
 
 
-def _wait(script: Script, found: Sum, gone: set[ast.Call]) -> str | None:
-    """Why the loops of a sum would wait for the device in every iteration all the same."""
-    names = (*reads.all_reads(script, found), *reads.other_changes(script, found))
+def _wait(script: Script, found: Sum | Notes, gone: set[ast.Call]) -> str | None:
+    """Why the loops of a sum, or of notes, would wait for the device in every iteration all the same."""
+    if isinstance(found, Notes):
+        names = tuple(notes.reads(script, found))
+    else:
+        names = (*reads.all_reads(script, found), *reads.other_changes(script, found))
     for loop in dict.fromkeys(script.loops(each.statement)[0] for each in found.additions):
         for name in names:
             if _is_each_time(script, name, loop):
