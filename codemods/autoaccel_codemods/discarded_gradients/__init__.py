@@ -38,6 +38,7 @@ from autoaccel.dataflow.syntax_index import last_name, position
 from autoaccel.edits import AddArguments, Code, Finding, Skipped, Tier, literal
 from autoaccel.pytorch import backend_settings
 from autoaccel.rewriting.rule import Rule, UnderDeterminism
+from autoaccel_codemods.discarded_gradients import unproven
 
 RULE = Rule(
     code="AA606",
@@ -58,6 +59,7 @@ _READING = re.compile(
     r"|\bFunction\b|detect_anomaly|utils\.checkpoint|import checkpoint\b|checkpoint\(|checkpoint_sequential"
     r"|grad\w*_checkpoint|\.watch\(|def (?:named_)?parameters\("
 )
+_FREEZING = re.compile(r"requires_grad")
 _TRAINING = re.compile(r"\.backward\(|zero_grad\(|\.step\b")
 _LOOPS = (ast.For, ast.While)
 _BRANCHES = (
@@ -81,6 +83,11 @@ class _Optimizer:
 def check(script: Script) -> Iterator[Finding | Skipped]:
     backwards = [each for each in _calls(script, "backward") if not each.args and not each.keywords]
     optimizers = _optimizers(script, backwards) if backwards else ()
+    if not optimizers and len(backwards) > 1:
+        steps = [each for each in _calls(script, "step") if not each.args]
+        for backward, unseen in unproven.losses(script, backwards, steps):
+            if not _freezes(script):
+                yield RULE.skip(backward, _problem(script) or unseen)
     if len(optimizers) < 2:
         return
     for backward in backwards:
@@ -91,6 +98,12 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         others = {model for each in optimizers for model in each.models}.difference(owner.models)
         in_vain = _models_after(script, backward, others, {*owner.models})
         if not in_vain:
+            before = _models_before(script, backward, others, {*owner.models})
+            if before and not _freezes(script):
+                kept = "a pass that ended early would keep what the model has stored"
+                yield RULE.skip(
+                    backward, f"gradients of `{before[0]}` are discarded unread: `detach()` what it gives; {kept}"
+                )
             continue
         if (reason := _problem(script)) is not None:
             yield RULE.skip(backward, reason)
@@ -104,6 +117,14 @@ def _calls(script: Script, name: str) -> list[ast.Call]:
     """The calls of a method, in the order of the source."""
     named = script.syntax_index.calls_named(name)
     return sorted((each for each in named if isinstance(each.func, ast.Attribute)), key=position)
+
+
+def _freezes(script: Script) -> bool:
+    """Whether the program says itself which gradients it wants: `set_requires_grad(D, False)`."""
+    try:
+        return backend_settings.mention(script, _FREEZING) is not None
+    except Incomplete:
+        return True
 
 
 def _problem(script: Script) -> str | None:
@@ -275,6 +296,18 @@ def _models_after(script: Script, backward: ast.Call, models: set[str], wanted: 
     return sorted(through) if all(through.values()) else []
 
 
+def _models_before(script: Script, backward: ast.Call, models: set[str], wanted: set[str]) -> list[str]:
+    """The models whose results a loss comes from by way of one that gradients are wanted of."""
+    found: set[str] = set()
+    for part in _reached(script, backward, _receiver(backward), position(backward)):
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in wanted:
+            for given in (*part.args, *(each.value for each in part.keywords)):
+                for each in _reached(script, backward, given, position(part)):
+                    if isinstance(each, ast.Call) and isinstance(each.func, ast.Name):
+                        found |= set() if unproven.in_block_without_graph(script, each) else {each.func.id}
+    return sorted(found & models)
+
+
 def _reached(script: Script, backward: ast.Call, start: ast.expr, at: tuple[int, int]) -> Iterator[ast.AST]:
     """The parts of an expression, and of what the names in it stand for by the time of a backward pass."""
     loop = _loop(script, backward)
@@ -286,7 +319,7 @@ def _reached(script: Script, backward: ast.Call, start: ast.expr, at: tuple[int,
     pending: list[tuple[ast.AST, tuple[int, int]]] = [(start, at)]
     while pending:
         expression, at = pending.pop()
-        for part in _with_graph(expression):
+        for part in unproven.with_graph(expression):
             yield part
             if isinstance(part, ast.Name):
                 made = [each for each in assignments if position(each) < at and part.id in _targets(each)]
@@ -299,13 +332,3 @@ def _reached(script: Script, backward: ast.Call, start: ast.expr, at: tuple[int,
 def _targets(assignment: ast.Assign | ast.AugAssign) -> set[str]:
     targets = assignment.targets if isinstance(assignment, ast.Assign) else [assignment.target]
     return {each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)}
-
-
-def _with_graph(expression: ast.AST) -> Iterator[ast.AST]:
-    """The parts of an expression but those whose graph is cut: `fake.detach()`, `fake.data`."""
-    match expression:
-        case ast.Call(func=ast.Attribute(attr="detach")) | ast.Attribute(attr="data"):
-            return
-    yield expression
-    for child in ast.iter_child_nodes(expression):
-        yield from _with_graph(child)
