@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef
 from autoaccel.dataflow.definitions import Definition
-from autoaccel.dataflow.syntax_index import position
+from autoaccel.dataflow.syntax_index import last_name, position
 from autoaccel.pytorch.integers import integral
 from autoaccel.pytorch.note_methods import has_method, holds_numbers, only_notes
 from autoaccel_codemods.host_sync.reads import scope_problem
@@ -127,8 +127,15 @@ def _is_meter(script: Script, made: ast.expr, call: ast.Call) -> bool:
         and bool(values)
         and all(each.cls is not None and each.node is made and _is_plain(script, each.cls) for each in values)
         and only_notes(script, call)
-        and not any(isinstance(each, ast.Try) for each in _within_function(script, call))
+        and not any(_catches(each) for each in _within_function(script, call))
     )
+
+
+def _catches(block: ast.AST) -> bool:
+    """Whether a block may go on where a method has failed: `try`, `with suppress(ZeroDivisionError)`."""
+    managers = block.items if isinstance(block, ast.With) else ()
+    called = (each.context_expr.func for each in managers if isinstance(each.context_expr, ast.Call))
+    return isinstance(block, ast.Try) or any(last_name(each) == "suppress" for each in called)
 
 
 def _is_plain(script: Script, cls: ClassRef) -> bool:

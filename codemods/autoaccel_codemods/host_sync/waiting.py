@@ -91,6 +91,8 @@ def _wait(script: Script, found: Sum | Notes, gone: set[ast.Call]) -> str | None
     """Why the loops of a sum, or of notes, would wait for the device in every iteration all the same."""
     if isinstance(found, Notes):
         names = tuple(notes.reads(script, found))
+        if not any(_is_each_time(script, each.statement, script.loops(each.statement)[0]) for each in found.additions):
+            return f"`{found.name}` does not take a number in every iteration"
     else:
         names = (*reads.all_reads(script, found), *reads.other_changes(script, found))
     for loop in dict.fromkeys(script.loops(each.statement)[0] for each in found.additions):
