@@ -81,6 +81,11 @@ class _Optimizer:
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
+    """A backward pass is told what gradients are wanted of, where one function does all that trains; elsewhere it is
+    only named.
+
+        unproven  losses that come through the models of two optimizers, wherever these step
+    """
     backwards = [each for each in _calls(script, "backward") if not each.args and not each.keywords]
     optimizers = _optimizers(script, backwards) if backwards else ()
     if not optimizers and len(backwards) > 1:

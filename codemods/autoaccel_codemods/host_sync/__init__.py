@@ -50,8 +50,8 @@ from autoaccel.edits import (
 )
 from autoaccel.pytorch.monkeypatching import intercepted
 from autoaccel.rewriting.rule import Rule
-from autoaccel_codemods.host_sync import notes, reads, sums, waiting
-from autoaccel_codemods.host_sync.notes import Notes
+from autoaccel_codemods.host_sync import noted_values, reads, sums, waiting
+from autoaccel_codemods.host_sync.noted_values import Notes
 from autoaccel_codemods.host_sync.sums import Sum
 
 RULE = Rule(
@@ -75,12 +75,12 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
 
     Asked in this order:
         sums     what is added to a name, and what it begins with
-        notes    what is noted in a list or a meter, and who sees that
+        noted_values  what is noted in a list or a meter, and who sees that
         reads    who reads the sum, and where that must give a plain number
         waiting  whether the host waits on purpose, or in the loop all the same
     """
     found: dict[ast.AST, Sum | Notes | str] = {}
-    for place, outcome in (*sums.candidates(script), *notes.candidates(script)):
+    for place, outcome in (*sums.candidates(script), *noted_values.candidates(script)):
         found[place] = outcome if isinstance(outcome, str) else _problem(script, outcome) or outcome
     kept = waiting.worth_it(script, {key: each for key, each in found.items() if not isinstance(each, str)})
     for place, outcome in found.items():
@@ -89,15 +89,15 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             message = f"the host waits for `{script.source(outcome.additions[0].value)}` in every iteration"
             edits = _edits(script, outcome) if isinstance(outcome, Sum) else _deferred(script, outcome)
             yield RULE.finding(place, message, *edits, *script.import_runtime)
-        elif isinstance(place, ast.AugAssign) or notes.trains(script, place):
+        elif isinstance(place, ast.AugAssign) or noted_values.trains(script, place):
             yield RULE.skip(place, outcome)
-    for statement, reason in notes.returned(script):
+    for statement, reason in noted_values.returned(script):
         yield RULE.skip(statement, reason)
 
 
 def _problem(script: Script, found: Sum | Notes) -> str | None:
     return (
-        (reads.problem(script, found) if isinstance(found, Sum) else notes.problem(script, found))
+        (reads.problem(script, found) if isinstance(found, Sum) else noted_values.problem(script, found))
         or waiting.compiled(script)
         or waiting.own_ordering(script)
         or intercepted(script)
@@ -150,9 +150,9 @@ def _deferred(script: Script, found: Notes) -> Iterator[Edit]:
         holes = (call.func, value, *call.args[1:])
         handed = ", ".join(f"{{{index}}}" for index in range(len(holes)))
         yield Replace(call, Code(f"{script.accel}.defer({handed})", holes))
-    texts = notes.texts(script, found)
+    texts = noted_values.texts(script, found)
     for statement in texts:
         yield InsertBefore(statement, Code(f"{script.accel}.settled({found.name})"))
-    for name in notes.reads(script, found):
+    for name in noted_values.reads(script, found):
         if script.statement(name) not in texts:
             yield Replace(name, Code(f"{script.accel}.settled({{0}})", (name,)))

@@ -18,8 +18,8 @@ from autoaccel.pytorch import host_reads
 from autoaccel.pytorch.batches import device_of
 from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.loader_loops import transfers
-from autoaccel_codemods.host_sync import notes, reads
-from autoaccel_codemods.host_sync.notes import Notes
+from autoaccel_codemods.host_sync import noted_values, reads
+from autoaccel_codemods.host_sync.noted_values import Notes
 from autoaccel_codemods.host_sync.sums import Addition, Sum
 
 _READING = frozenset({"item", "tolist", "cpu", "numpy"})
@@ -90,7 +90,7 @@ def worth_it(script: Script, found: Mapping[ast.AST, Sum | Notes]) -> dict[ast.A
 def _wait(script: Script, found: Sum | Notes, gone: set[ast.Call]) -> str | None:
     """Why the loops of a sum, or of notes, would wait for the device in every iteration all the same."""
     if isinstance(found, Notes):
-        names = tuple(notes.reads(script, found))
+        names = tuple(noted_values.reads(script, found))
         if not any(_is_each_time(script, each.statement, script.loops(each.statement)[0]) for each in found.additions):
             return f"`{found.name}` does not take a number in every iteration"
     else:
