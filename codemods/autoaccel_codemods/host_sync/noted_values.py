@@ -62,7 +62,8 @@ def returned(script: Script) -> Iterator[tuple[ast.Return, str]]:
         if not isinstance(function, ast.FunctionDef) or statement.value is None:
             continue
         steps = [each for each in script.within(function, ast.Attribute) if each.attr == "backward"]
-        if steps and not any(script.loops(each) for each in steps) and _is_read(script, statement.value):
+        own = all(script.function(each) is function and not script.loops(each) for each in steps)
+        if steps and own and _is_read(script, statement.value):
             yield statement, f"`{function.name}` returns numbers: those who call it may do anything with them"
 
 

@@ -97,7 +97,7 @@ def _wait(script: Script, found: Sum | Notes, gone: set[ast.Call]) -> str | None
         names = (*reads.all_reads(script, found), *reads.other_changes(script, found))
     for loop in dict.fromkeys(script.loops(each.statement)[0] for each in found.additions):
         for name in names:
-            if _is_each_time(script, name, loop):
+            if _is_each_time(script, name, loop) or _is_beside_backward(script, name, loop):
                 return f"`{found.name}` is read in every iteration, in line {name.lineno}"
         for node in script.syntax_index.within_any(loop, host_reads.READING):
             asked = None if node in gone else host_reads.read_by(script, node)
@@ -166,6 +166,17 @@ def _is_each_time(script: Script, node: ast.AST, loop: ast.AST) -> bool:
                 return False
         child = ancestor
     return False
+
+
+def _is_beside_backward(script: Script, node: ast.AST, loop: ast.AST) -> bool:
+    """Whether code runs whenever a loop trains: `if training: …; loss.backward(); …; bar.set_description(…)`."""
+    statement = script.statement(node)
+    block = script.parent(statement)
+    if not isinstance(block, ast.If) or not script.inside(block, loop):
+        return False
+    beside = block.body if statement in block.body else block.orelse
+    plain = (each.value for each in beside if isinstance(each, ast.Expr))
+    return any(part.attr == "backward" for each in plain for part in script.within(each, ast.Attribute))
 
 
 def _is_unset_at_first(script: Script, tests: ast.BoolOp) -> bool:
