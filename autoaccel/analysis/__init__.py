@@ -17,6 +17,7 @@ From the outside in:
     decorators           decorators that keep what they decorate
     definite_assignment  whether a name surely has a value at a statement
     determinism         whether a script asks for the same results in each run
+    literal_flags        flags that are off in a script as it stands
     name_lookups         functions that are reached by names which the program computes
     keyword_arguments    keys and values behind `**kwargs`
     imported_names       dotted names that a file imports

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from autoaccel.edits import Finding, Skipped, Tier
@@ -27,21 +27,21 @@ def outside_tests(script: Script, findings: Sequence[Finding]) -> tuple[list[Fin
     return kept, [Skipped(each.rule, each.node, reason) for each, reason in reasons.items() if reason is not None]
 
 
-def rules_kept_exact(script: Script, findings: Sequence[Finding]) -> frozenset[Rule]:
-    """The rules whose findings have to be exact, for the script asks for the same results in each run."""
-    rules = frozenset(each.rule for each in findings)
+def rules_kept_exact(script: Script, findings: Sequence[Finding]) -> dict[Rule, str]:
+    """The rules whose findings have to be exact, for the script asks for the same results in each run, or may."""
+    rules = {each.rule for each in findings}
     from autoaccel.analysis import determinism
 
     if not rules or not determinism.is_asked_for(script):
-        return frozenset()
-    if determinism.of_all_algorithms(script):
-        return rules
+        return {}
+    why = f"the script {'asks' if determinism.is_certain(script) else 'may ask'} for deterministic algorithms"
     unharmed = {UnderDeterminism.REPEATED, *([UnderDeterminism.OFF] if determinism.is_on_demand(script) else [])}
-    return frozenset(each for each in rules if each.under_determinism not in unharmed)
+    everything = determinism.of_all_algorithms(script)
+    return {each: why for each in rules if everything or each.under_determinism not in unharmed}
 
 
 def by_tier(
-    findings: Sequence[Finding], tier: Tier, exact_only: frozenset[Rule]
+    findings: Sequence[Finding], tier: Tier, exact_only: Mapping[Rule, str]
 ) -> tuple[list[Finding], list[Skipped]]:
     """The findings that are as exact as `tier`, or as asked of their rules, and why the others are not applied."""
     allowed: list[Finding] = []
@@ -50,7 +50,7 @@ def by_tier(
         if finding.rule.tier is Tier.OPT_IN or finding.tier is Tier.EXACT:
             allowed.append(finding)
         elif finding.rule in exact_only:
-            reason = f"the script asks for deterministic algorithms, and this is {finding.tier.label}, not exact"
+            reason = f"{exact_only[finding.rule]}, and this is {finding.tier.label}, not exact"
             skipped.append(Skipped(finding.rule, finding.node, reason))
         elif finding.tier <= tier:
             allowed.append(finding)

@@ -198,7 +198,7 @@ def _run_rules(script: Script, path: Path | None, places: Places, rules: Sequenc
         said = [
             each for rule in comment_rules for each in _run_rule(rule, partial(rule.run_on_comments, account), name)[0]
         ]
-        remarks, _ = admission.by_tier([each for each in said if isinstance(each, Finding)], tier, frozenset())
+        remarks, _ = admission.by_tier([each for each in said if isinstance(each, Finding)], tier, {})
         pairs = [(each, suppression.suppressing_remark(each, marks)) for each in remarks]
         about = [each for each, mark in pairs if mark is None]
         silenced.extend((each, mark) for each, mark in pairs if mark is not None)
