@@ -20,7 +20,7 @@ KEPT_METHOD: Final = "`{text}` is kept under another name, and may run without g
 DISTRIBUTED_BACKWARD: Final = "distributed autograd keeps the gradients"
 UNKNOWN_LOSS: Final = "it is not seen which tensor `backward` is called on"
 BACKWARD_IN_LAMBDA: Final = "backward runs in a lambda"
-OWN_SCALER: Final = "it uses a gradient scaler already"
+OWN_SCALER: Final = "it has a gradient scaler of its own"
 ENGINE: Final = "backward belongs to an engine or optimizer"
 CREATE_GRAPH: Final = "it differentiates twice (create_graph)"
 BACKWARD_IN_STATEMENT: Final = "backward is part of a larger statement"
@@ -32,7 +32,7 @@ CAPTURED: Final = "the step is captured in a graph"
 
 # -- What the script does about precision and gradients itself (`blockers`)
 
-OWN_MIXED_PRECISION: Final = "it uses mixed precision already"
+OWN_MIXED_PRECISION: Final = "it has mixed precision of its own"
 SHARDED: Final = "the model is sharded or remote"
 OWN_LOW_PRECISION: Final = "it chooses a low precision itself"
 OTHER_DEFAULT: Final = "the script chooses another default precision"
@@ -60,7 +60,7 @@ COMPUTED_MATRIX: Final = "{name} needs more digits of a matrix than low precisio
 PROBABILITIES: Final = "rounded probabilities do not add up to 1, on which {name} insists"
 COMPUTED_WEIGHTS: Final = "{name} with computed weights needs one precision for them and its statistics"
 CUSTOM_FUNCTION: Final = "a custom autograd function is not prepared for autocast"
-MODEL_MIXED_PRECISION: Final = "the model uses mixed precision already"
+MODEL_MIXED_PRECISION: Final = "the model has mixed precision of its own"
 MODEL_CONVERTS: Final = "the model converts with .{method}()"
 RUNNING_SUMS: Final = "what each step adds to would be kept in low precision, which rounds it off"
 INSISTS: Final = "the model raises where what it is given is not float32"

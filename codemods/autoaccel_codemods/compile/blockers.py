@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from autoaccel.analysis import name_lookups
 from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.computed_members import behind, lookup
+from autoaccel.analysis.literal_flags import is_never_given
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind
 from autoaccel.dataflow.call_arguments import given_values, unpacks
@@ -22,7 +23,7 @@ from autoaccel_codemods.compile.trained_models import TrainedModel
 _HOOKS = FORWARD_HOOKS | GRADIENT_HOOKS | {"register_module_full_backward_hook"}
 _ELSEWHERE = ("torch.distributed.rpc.", "torch.distributed.fsdp.", "torch.quantization.")
 _WHOLE_FILE = {
-    "torch.compile": "the script compiles already",
+    "torch.compile": "the script calls `torch.compile` itself",
     "torch.jit.script": "the script uses TorchScript",
     "torch.jit.trace": "the script uses TorchScript",
     "torch.onnx.export": "the script exports its model",
@@ -202,22 +203,18 @@ def _switched_off(script: Script, method: ast.FunctionDef) -> set[ast.AST]:
     return {
         part
         for branch in script.in_scope(method, ast.If)
-        if isinstance(branch.test, ast.Name) and _is_never_given(script, method, branch.test)
+        if isinstance(branch.test, ast.Name) and _is_never_given(script, branch.test)
         for statement in branch.body
         for part in ast.walk(statement)
     }
 
 
-def _is_never_given(script: Script, method: ast.FunctionDef, name: ast.Name) -> bool:
+def _is_never_given(script: Script, name: ast.Name) -> bool:
     definitions = script.definitions(name)
     falsy = (
         each.how == "param" and isinstance(each.value, ast.Constant) and not each.value.value for each in definitions
     )
-    return (
-        bool(definitions)
-        and all(falsy)
-        and all(file.argument(call, method, name.id, script) is None for file, call in script.callers(method))
-    )
+    return bool(definitions) and all(falsy) and all(is_never_given(script, each) for each in definitions)
 
 
 def _is_cached(script: Script, function: ast.expr) -> bool:
@@ -307,7 +304,7 @@ def of_file(script: Script, leaving_out: Collection[str] = ()) -> str | None:
         if name is not None and name.startswith(_ELSEWHERE):
             return "the model is sharded, remote or quantized"
         if name is None and _calls_member(script, call, "compile"):
-            return "the script compiles already"
+            return f"the script calls `{script.source(call.func)}` itself, which may compile a model"
         if name is None and _calls_member(script, call, "share_memory"):
             return "several processes train it, and each would compile it"
     return None
