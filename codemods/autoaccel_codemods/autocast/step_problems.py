@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
@@ -25,6 +25,9 @@ from autoaccel_codemods.autocast import blockers, skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem
 
 _CLIPPING = ("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_")
+_OF_SIZES = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn"})
+_OF_DATA = frozenset({"torch.tensor", "torch.as_tensor"})
+_KEEPING_SIZE = frozenset({"to", "cuda", "float", "clone", "detach", "requires_grad_"})
 _OWNERS = frozenset({Kind.TENSOR, Kind.BATCH, Kind.OPTIMIZER, Kind.PARAMETER})
 
 
@@ -47,6 +50,7 @@ def problems(found: TrainingStep) -> Iterator[Problem]:
         yield from _backward_problems(script, backward)
     for step in steps:
         yield from _step_problems(script, step)
+    yield from _tensors_optimized(script, steps)
     yield from _problems_outside(found, report_at)
     for scope in scopes:
         yield from blockers.in_step(script, scope)
@@ -182,16 +186,45 @@ def _step_problems(script: Script, step: OptimizerStep) -> Iterator[Problem]:
         if made.endswith(".LBFGS"):
             if len(values) == 1 or call.args or call.keywords:  # of several, it cannot step without a closure
                 yield call, skip_reasons.LBFGS
-        elif isinstance(value.node, ast.Call) and value.script is not None and value.kind is Kind.OPTIMIZER:
-            yield from _creation_problems(value.script, value.node, call)
 
 
-def _creation_problems(script: Script, creation: ast.Call, report_at: ast.AST) -> Iterator[Problem]:
-    parameters = creation.args[0] if creation.args else None
-    if isinstance(parameters, ast.List | ast.Tuple):
-        tensors = [each for each in parameters.elts if _is_tensor(script, each)]
-        if tensors and len(tensors) == len(parameters.elts):
-            yield report_at, skip_reasons.OPTIMIZES_TENSORS
+def _tensors_optimized(script: Script, steps: Iterable[OptimizerStep]) -> Iterator[Problem]:
+    """Optimizers of tensors alone, such as pictures: low precision would show in them. A single number beside models,
+    `log_alpha`, is one more weight."""
+    held = {each: [*_tensors_held(script, each)] for each in steps}
+    for step, tensors in held.items():
+        if tensors and (all(held.values()) or not all(_is_one_number(*each) for each in tensors)):
+            yield step.call, skip_reasons.OPTIMIZES_TENSORS
+
+
+def _tensors_held(script: Script, step: OptimizerStep) -> Iterator[tuple[Script, ast.expr]]:
+    for made in script.values(step.receiver):
+        if made.kind is Kind.OPTIMIZER and made.script is not None and isinstance(made.node, ast.Call):
+            parameters = made.node.args[0] if made.node.args else None
+            elements = parameters.elts if isinstance(parameters, ast.List | ast.Tuple) else []
+            if all(_is_tensor(made.script, each) for each in elements):
+                yield from ((made.script, each) for each in elements)
+
+
+def _is_one_number(script: Script, tensor: ast.expr) -> bool:
+    """`torch.zeros(1, requires_grad=True)`, `torch.tensor(0.2).to(device)`: whether it surely has one element."""
+    values = script.values(tensor)
+    return all(each.script is not None and _makes_one_number(each.script, each.node) for each in values)
+
+
+def _makes_one_number(script: Script, made: ast.AST | None) -> bool:
+    match made:
+        case ast.Call(func=ast.Attribute(value=inner, attr=attr)) if attr in _KEEPING_SIZE:
+            return _is_one_number(script, inner)
+        case ast.Call(func=function, args=sizes) if script.qualname(function) in _OF_SIZES:
+            return all(isinstance(each, ast.Constant) and each.value == 1 for each in sizes)
+        case ast.Call(func=function, args=[ast.List(elts=[data]) | data, *_]) if script.qualname(function) in _OF_DATA:
+            match data:
+                case ast.Call(func=logarithm, args=[inner]) if script.qualname(logarithm) == "numpy.log":
+                    data = inner
+            return script.kind(data) is Kind.NUMBER
+        case _:
+            return False
 
 
 def _is_tensor(script: Script, expression: ast.expr) -> bool:
