@@ -10,20 +10,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from autoaccel.analysis.bound_receivers import is_bound
+from autoaccel.analysis.call_sites import arguments_for
 from autoaccel.analysis.classes import derived_classes
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, Values, any_item, union
 from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.dataflow.completeness import ScriptNode
-from autoaccel.dataflow.definitions import STAR, ElementPath
+from autoaccel.dataflow.definitions import STAR, Definition, ElementPath
 from autoaccel.dataflow.syntax_index import Function, breadth_first, position
 from autoaccel.library_models.tensor_views import JOINING, VIEW_METHODS
 from autoaccel.pytorch.batches import changed_in_place
+from autoaccel.pytorch.changed_tensors import assigned
 from autoaccel.pytorch.host_writes import changed_after, stores_in_objects
 from autoaccel.pytorch.kept_iterators import BatchSource
 from autoaccel.pytorch.loader_loops import BatchTransfer, LoaderLoop, loader_loops, transfers
 from autoaccel.pytorch.recursive_moves import is_other_type
-from autoaccel_codemods.prefetch.moved_parts import asks_type, is_key, key_loop, replaced
+from autoaccel_codemods.prefetch.moved_parts import is_key, key_loop, left_otherwise, moved_otherwise, replaced
 
 # Methods that keep the values exactly, or convert them the same way on every device.
 _PLAIN_METHODS = VIEW_METHODS | frozenset("contiguous float long double int bool type to cuda".split())
@@ -149,10 +151,29 @@ class BatchReads:
         batches = [value for value in values if value.kind is Kind.BATCH and value.node in self.loop.sites]
         if not batches or (not self._is_only_loader and not _may_come_from(script, name, self.loop)):
             return
-        if any(value.how == "moved" and value.node in self.transfers for value in values):
+        if self._is_moved(values) or self._is_of_moved(script, name):
             return  # moved under a condition: where it is not, nothing is moved ahead either
         for path in sorted({value.path for value in batches}, key=str):
             yield from self._follow(script, name, path)
+
+    def _is_of_moved(self, script: Script, name: ast.Name, seen: frozenset[ast.Name] = frozenset()) -> bool:
+        """Whether a name is of views of a part that a condition moves: `if cuda: x = x.cuda()`, `x = x.flatten(1)`."""
+        roots = [(file, _root(value)) for each in script.definitions(name) for file, value in self._bound(script, each)]
+        return bool(roots) and all(
+            root is not None
+            and root not in seen
+            and (self._is_moved(file.values(root)) or self._is_of_moved(file, root, seen | {name}))
+            for file, root in roots
+        )
+
+    def _bound(self, script: Script, definition: Definition) -> Iterator[tuple[Script, ast.expr | None]]:
+        """What gives a name parts of the batch, by one of its definitions; None where that is no expression."""
+        if definition.how != "param":
+            yield script, assigned(definition) if definition.how == "assign" else None
+            return
+        for file, given in arguments_for(script, definition.scope.node, definition.name):
+            if any(value.kind is Kind.BATCH and value.node in self.loop.sites for value in file.values(given)):
+                yield file, given
 
     def _follow(self, script: Script, name: ast.Name | ast.Call, path: ElementPath) -> Iterator[Read]:
         """Outwards from a name, or a call of `next`, until it is moved, asked for a fact, given a name, handed over, or
@@ -204,11 +225,11 @@ class BatchReads:
                     return
                 case ast.Call(func=ast.Name(id="list" | "tuple" | "enumerate"), args=[first]) if first is node:
                     node = parent
-                case ast.IfExp(test=test) if node is not test and _moved_otherwise(parent, name, self.transfers):
+                case ast.IfExp(test=test) if node is not test and moved_otherwise(parent, name, self.transfers):
                     return
                 case ast.IfExp(test=test) if node is test:
                     return
-                case ast.Assign(targets=[ast.Subscript()]) if _left_otherwise(script, parent, name, self.transfers):
+                case ast.Assign(targets=[ast.Subscript()]) if left_otherwise(script, parent, name, self.transfers):
                     return
                 case ast.comprehension() | ast.For():
                     return
@@ -331,11 +352,11 @@ class BatchReads:
                     yield file, call
 
     def _holds_moved(self, values: Values) -> bool:
-        return any(
-            (value.how == "moved" and value.node in self.transfers)
-            or (value.items and self._holds_moved(any_item(value)))
-            for value in values
-        )
+        items = (any_item(value) for value in values if value.items)
+        return self._is_moved(values) or any(self._holds_moved(each) for each in items)
+
+    def _is_moved(self, values: Values) -> bool:
+        return any(value.how == "moved" and value.node in self.transfers for value in values)
 
     def shared_copies(self) -> frozenset[ElementPath]:
         """Parts of the batch of which there are several tensors, one of which is changed in place: each move makes one,
@@ -373,7 +394,7 @@ class BatchReads:
     def _changes_copies(self, script: Script) -> bool:
         """Whether a file may change a moved part of the batch in place, or ask for its gradient."""
         for owner, _ in (*changed_in_place(script), *_gradients(script)):
-            if any(value.how == "moved" and value.node in self.transfers for value in script.values(owner)):
+            if self._is_moved(script.values(owner)):
                 return True
         moved = {
             (script.function(transfer.call), name.id)
@@ -420,28 +441,11 @@ def _gradients(script: Script) -> Iterator[tuple[ast.expr, ast.AST]]:
             yield attribute.value, attribute
 
 
-def _moved_otherwise(choice: ast.IfExp, name: ast.expr, transfers: dict[ast.Call, BatchTransfer]) -> bool:
-    """`v.to(device) if torch.is_tensor(v) else v`: what stays is no tensor, or there is no device at all."""
-    moved = [node for node in breadth_first(choice.body) if isinstance(node, ast.Call) and node in transfers]
-    return bool(moved) and isinstance(name, ast.Name) and choice.orelse is name
-
-
-def _left_otherwise(script: Script, kept: ast.Assign, name: ast.expr, transfers: dict[ast.Call, BatchTransfer]) -> bool:
-    """`if torch.is_tensor(v): out[k] = v.to(device)`, `else: out[k] = v`: what stays is no tensor."""
-    choice = script.parent(kept)
-    if not isinstance(name, ast.Name) or not isinstance(choice, ast.If) or kept not in choice.orelse:
-        return False
-    if not asks_type(choice.test):
-        return False
-    moved = [
-        each.value.func
-        for each in choice.body
-        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call) and each.value in transfers
-    ]
-    return any(
-        isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id == name.id
-        for each in moved
-    )
+def _root(value: ast.expr | None) -> ast.Name | None:
+    """The tensor whose views and methods give a value: `x` for `x[:, 0].view(-1)`."""
+    while isinstance(value, ast.Call | ast.Subscript | ast.Attribute):
+        value = value.func if isinstance(value, ast.Call) else value.value
+    return value if isinstance(value, ast.Name) else None
 
 
 def _joined_path(script: Script, call: ast.Call, path: ElementPath) -> ElementPath:

@@ -8,7 +8,7 @@ import enum
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.definitions import STAR, ElementPath
-from autoaccel.dataflow.syntax_index import position
+from autoaccel.dataflow.syntax_index import breadth_first, position
 from autoaccel.pytorch.loader_loops import BatchTransfer
 from autoaccel.pytorch.recursive_moves import looked_into, parameter
 
@@ -177,3 +177,27 @@ def asks_type(test: ast.AST) -> bool:
             return True
         case _:
             return False
+
+
+def moved_otherwise(choice: ast.IfExp, name: ast.expr, transfers: dict[ast.Call, BatchTransfer]) -> bool:
+    """`v.to(device) if torch.is_tensor(v) else v`: what stays is no tensor, or there is no device at all."""
+    moved = [node for node in breadth_first(choice.body) if isinstance(node, ast.Call) and node in transfers]
+    return bool(moved) and isinstance(name, ast.Name) and choice.orelse is name
+
+
+def left_otherwise(script: Script, kept: ast.Assign, name: ast.expr, transfers: dict[ast.Call, BatchTransfer]) -> bool:
+    """`if torch.is_tensor(v): out[k] = v.to(device)`, `else: out[k] = v`: what stays is no tensor."""
+    choice = script.parent(kept)
+    if not isinstance(name, ast.Name) or not isinstance(choice, ast.If) or kept not in choice.orelse:
+        return False
+    if not asks_type(choice.test):
+        return False
+    moved = [
+        each.value.func
+        for each in choice.body
+        if isinstance(each, ast.Assign) and isinstance(each.value, ast.Call) and each.value in transfers
+    ]
+    return any(
+        isinstance(each, ast.Attribute) and isinstance(each.value, ast.Name) and each.value.id == name.id
+        for each in moved
+    )
