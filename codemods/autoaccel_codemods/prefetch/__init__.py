@@ -6,8 +6,9 @@ find the data already in place.
 
 Samples that lie in memory (`TensorDataset`, MNIST, CIFAR, a class whose `__getitem__` only indexes) are looked up a
 batch at a time instead of one by one, on the device where they fit, and on the CPU as well: same order, same batches,
-bit for bit. Scripts that never leave the CPU have nothing to prefetch: where such samples are in sight, their loops
-get `accel.in_memory(loader)`. For all other data without an accelerator the loader is iterated as before.
+bit for bit. Where such samples are on the device already, or the script never leaves the CPU, there is nothing to
+prefetch: loops over them get `accel.in_memory(loader)`. For all other data without an accelerator the loader is
+iterated as before.
 
 Only what the loop itself moves is moved ahead. Left alone:
 - parts of the batch that the host reads or changes as well (lengths for packing, labels for NumPy);
@@ -73,6 +74,7 @@ BatchPart = int | str
 _ITERATING = ("__iter__", "__next__", "_get_iterator")
 _ITER = "builtins.iter"  # an iterator over what is fetched ahead has no length and no other attributes
 _ANY: tuple[ElementPath, ...] = ((), (STAR,))
+_ON_DEVICE = "its samples may be on a device already, and nothing shows that they are only looked up there"
 _LEAVES = "its batches go through a helper that calls itself, and may leave tensors where they are"
 
 
@@ -97,12 +99,11 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             continue
         if not moved and isinstance(loop, LoaderLoop):
             unfit = _unfit(script, loop) or _read_elsewhere(script, loop)
-            if unfit is None and in_memory.is_indexed_on_cpu(script, loop):
-                yield _on_cpu(script, loop)
+            if unfit is None and in_memory.is_indexed_in_place(script, loop):
+                yield _in_place(script, loop)
             elif in_memory.works(script, loop.node):
-                yield RULE.skip(
-                    loop.node, unfit or (_unmoved(script, loop.node) if loop.known else _unknown(script, loop.loader))
-                )
+                unmoved = _ON_DEVICE if in_memory.may_be_on_device(script, loop) else _unmoved(script, loop.node)
+                yield RULE.skip(loop.node, unfit or (unmoved if loop.known else _unknown(script, loop.loader)))
             elif not loop.known and moves_parts(script, loop.target, loop.node):
                 yield RULE.skip(loop.node, _unknown(script, loop.loader))
             elif loop.known and _is_handed_out(script, loop.node):
@@ -170,7 +171,7 @@ def _is_handed_out(script: Script, loop: ast.AST) -> bool:
     return inside and any(True for _ in script.in_scope(loop, ast.Yield))
 
 
-def _on_cpu(script: Script, loop: LoaderLoop) -> Finding:
+def _in_place(script: Script, loop: LoaderLoop) -> Finding:
     message = "batches are put together sample by sample"
     return RULE.finding(loop.node, message, *_edits(script, loop, "in_memory({0})"), *script.import_runtime)
 

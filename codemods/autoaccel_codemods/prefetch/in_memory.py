@@ -1,4 +1,4 @@
-"""Loops over samples that lie in memory, in scripts that never leave the CPU: a batch is one look-up there."""
+"""Loops over samples that lie in the memory of what trains, on the CPU or a device: a batch is one look-up there."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from autoaccel.pytorch.gradients import asks_for_gradients
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
 from autoaccel.pytorch.loader_changes import loader_state
 from autoaccel.pytorch.loader_loops import LoaderLoop
+from autoaccel.pytorch.sample_code import uses_device
 
 _LOADER = "torch.utils.data.DataLoader"
 _OWN_WAY = frozenset({"collate_fn", "multiprocessing_context", "prefetch_factor"})
@@ -30,8 +31,9 @@ _TRANSFORMS = frozenset(
 _ONCE = frozenset(f"torchvision.transforms.{name}" for name in "Resize CenterCrop Grayscale".split())
 
 
-def is_indexed_on_cpu(script: Script, loop: LoaderLoop) -> bool:
-    """Whether a loop trains or evaluates on the CPU, with batches that torch's loader collates of samples in memory."""
+def is_indexed_in_place(script: Script, loop: LoaderLoop) -> bool:
+    """Whether a loop trains or evaluates where its samples lie, with batches that torch's loader collates of them: on
+    the CPU, in a script that never leaves it, or on a device."""
     calls = {made.call: (file, made) for file, made in _made(script, loop)}
     made = [value.node for value in script.values(loop.loader) if value.kind is not Kind.NONE]
     return (
@@ -39,8 +41,14 @@ def is_indexed_on_cpu(script: Script, loop: LoaderLoop) -> bool:
         and all(isinstance(node, ast.Call) and node in calls for node in made)
         and all(_collates(each) and _in_memory(file, each, _TRANSFORMS | _ONCE) for file, each in calls.values())
         and works(script, loop.node)
-        and not device_expressions.is_used(script)
+        and (not device_expressions.is_used(script) or may_be_on_device(script, loop))
     )
+
+
+def may_be_on_device(script: Script, loop: LoaderLoop) -> bool:
+    """Whether the samples of each loader that a loop goes over may lie on a device."""
+    datasets_of = [(file, made.settings.get("dataset")) for file, made in _made(script, loop)]
+    return bool(datasets_of) and all(each is not None and uses_device(file, each) for file, each in datasets_of)
 
 
 def _made(script: Script, loop: LoaderLoop) -> list[tuple[Script, LoaderCall]]:
