@@ -19,7 +19,8 @@ Left alone:
 - models under `DataParallel` for several devices that the script names (else the runtime looks how many there are),
   exported, scripted or shared models, and those that the script captures in CUDA graphs;
 - scripts that compile by themselves, or that set `cudnn.deterministic`: if an option has them do so, when they run;
-- detection models, copies that are only sampled from, models that make a single step;
+- detection models, copies that are only sampled from, models that make a single step, or that run while parts are
+  still added to them;
 - where literal numbers show that the runtime would never compile: models of at most 2,000 parameters on the CPU, runs
   of fewer steps than it takes to time them, to compile, and to compare.
 

@@ -13,6 +13,7 @@ _PREPARES = frozenset(
     """to cuda cpu xpu float half double bfloat16 apply load_state_dict requires_grad_ initialize init_weights
     reset_parameters""".split()
 )
+_EXTENDS = frozenset("add_module append extend insert register_module".split())
 
 
 def common_statement(script: Script, made: list[ast.Assign | ast.AnnAssign]) -> ast.stmt | None:
@@ -53,22 +54,34 @@ def set_up(script: Script, anchor: ast.stmt, target: str) -> tuple[ast.stmt, ast
     return ready, None, None
 
 
+def runs_while_built(script: Script, anchor: ast.stmt, target: str) -> bool:
+    """Whether a loop below the model's making adds parts to it and runs models: it would be compiled anew each time."""
+    block = script.block(anchor)
+    loops = (each for each in block[block.index(anchor) + 1 :] if isinstance(each, ast.For | ast.While))
+    return any(_calls(script, each, target, _EXTENDS) and runs_models(script, each) for each in loops)
+
+
 def runs_models(script: Script, statement: ast.stmt) -> bool:
     return any(runs_model(script, call) for call in script.in_scope(statement, ast.Call))
 
 
 def prepares(script: Script, statement: ast.stmt, target: str) -> bool:
     """Whether a statement moves, loads, initialises or extends the model."""
-    for call in script.in_scope(statement, ast.Call):
-        function = call.func
-        if isinstance(function, ast.Attribute) and function.attr in _PREPARES:
-            if script.source(function.value) == target:
-                return True
+    if _calls(script, statement, target, _PREPARES | _EXTENDS):
+        return True
     stored = (part for part in script.in_scope(statement, ast.Attribute) if isinstance(part.ctx, ast.Store))
     if any(script.source(part).startswith(target + ".") for part in stored) or _freezes(script, statement, target):
         return True
     names = script.in_scope(statement, ast.Name)
     return any(name.id == target and isinstance(name.ctx, ast.Store) for name in names)
+
+
+def _calls(script: Script, statement: ast.stmt, target: str, methods: frozenset[str]) -> bool:
+    functions = (call.func for call in script.in_scope(statement, ast.Call))
+    return any(
+        isinstance(each, ast.Attribute) and each.attr in methods and script.source(each.value) == target
+        for each in functions
+    )
 
 
 def _freezes(script: Script, statement: ast.stmt, target: str) -> bool:

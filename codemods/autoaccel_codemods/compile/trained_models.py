@@ -17,7 +17,7 @@ from autoaccel.edits import Code, Edit, InsertAfter, InsertBefore
 from autoaccel.pytorch.evaluation_only import evaluation_forwards
 from autoaccel.pytorch.gradients import backward_calls, calls_training
 from autoaccel_codemods.compile.model_origins import ModelOrigin, made_at, targets
-from autoaccel_codemods.compile.model_setup import common_statement, prepares, runs_models, set_up
+from autoaccel_codemods.compile.model_setup import common_statement, prepares, runs_models, runs_while_built, set_up
 from autoaccel_codemods.compile.training_forwards import training_forwards
 
 _Made = tuple[ast.Assign | ast.AnnAssign, ast.expr]
@@ -161,6 +161,8 @@ def _trained(script: Script, origins: list[_Made]) -> TrainedModel:
         problem = turn if anew else "it is one that is made elsewhere, under another name"
     if problem is None and (replacing := _replaced(script, anchor, target)) is not None:
         problem = f"line {replacing.lineno} makes another object out of it before it trains"
+    if problem is None and runs_while_built(script, anchor, script.source(target)):
+        problem = "it runs while it is still being built"
     return TrainedModel(made, target, ready, wrapped, values, problem)
 
 
