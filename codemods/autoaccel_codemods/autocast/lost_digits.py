@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from itertools import starmap
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
@@ -89,6 +90,9 @@ class _Search:
                 script, right
             ):
                 return skip_reasons.QUOTIENT_OF_COMPLEMENT
+            case ast.BinOp(op=ast.Mult(), left=left, right=right):
+                logarithms = [*_logarithms(script, left, right), *_logarithms(script, right, left)]
+                return skip_reasons.DIVERGENCE if any(map(self._is_rounded, logarithms)) else None
             case ast.BinOp(op=ast.Pow(), left=left, right=right) if value_of(script, right) in (0.5, -0.5):
                 return skip_reasons.ROOT_OF_COMPLEMENT if self._complements(script, left) else None
             case _:
@@ -101,6 +105,8 @@ class _Search:
         if _is_divergence(script, call):
             rounded = any(map(self._is_rounded, ((script, each) for each in given_values(call)[:2])))
             return skip_reasons.DIVERGENCE if rounded else None
+        if name == "kl_divergence" and not all(starmap(self._is_computed_here, _classes(script, call))):
+            return skip_reasons.DIVERGENCE
         given = operand(script, call)
         if given is None:
             return None
@@ -178,6 +184,44 @@ def _is_divergence(script: Script, call: ast.Call) -> bool:
     if last_name(call.func) == "kl_div":
         return True
     return any(value.name == "torch.nn.KLDivLoss" for value in script.values(call.func).unordered())
+
+
+def _classes(script: Script, call: ast.Call) -> Iterator[Place]:
+    """The distributions of classes that a call is given: `Categorical(logits=output)`, which computes `log_softmax`."""
+    for file, node in (place for each in given_values(call)[:2] for place in spelled(script, each)):
+        if isinstance(node, ast.Call) and (file.qualname(node.func) or "").startswith("torch.distributions."):
+            if last_name(node.func).endswith("Categorical"):
+                yield file, node
+
+
+def _logarithms(script: Script, weights: ast.expr, terms: ast.expr) -> Iterator[Place]:
+    """q of `p * (log_p - q)` and `-p * q`: `log_softmax` of other logits than those of which p is the softmax."""
+    weighing = {file.source(inner) for file, _, inner in _softened(script, weights, ("softmax", "exp"))}
+    for file, node, inner in _softened(script, terms, ("log_softmax",)) if weighing else ():
+        if weighing != {file.source(inner)}:
+            yield file, node
+
+
+def _softened(
+    script: Script, expression: ast.expr, names: tuple[str, ...]
+) -> Iterator[tuple[Script, ast.expr, ast.expr]]:
+    """The calls among the addends and factors of an expression that make distributions of classes, and of what."""
+    pending, seen = [(script, expression)], set[ast.AST]()
+    while pending:
+        for file, node in spelled(*pending.pop()):
+            if node in seen:
+                continue
+            seen.add(node)
+            match node:
+                case ast.BinOp(left=left, right=right):
+                    pending += [(file, left), (file, right)]
+                case ast.UnaryOp(operand=inner):
+                    pending.append((file, inner))
+                case ast.Call() if last_name(node.func) in names and (given := operand(file, node)) is not None:
+                    if last_name(node.func) == "exp":
+                        yield from _softened(file, given, ("log_softmax",))
+                    else:
+                        yield file, node, given
 
 
 def _of_probabilities(script: Script, call: ast.Call) -> str | None:
