@@ -32,7 +32,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from autoaccel.analysis import Script
+from autoaccel.analysis import Script, determinism
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.edits import Finding, Skipped, Tier
@@ -55,7 +55,8 @@ RULE = Rule(
     order=65,
 )
 
-_CHOOSING = re.compile(r"set_float32_matmul_precision|allow_tf32|fp32_precision|use_deterministic_algorithms|autocast")
+_CHOOSING = re.compile(r"set_float32_matmul_precision|allow_tf32|fp32_precision|autocast")
+_ASKING = re.compile(r"use_deterministic_algorithms")
 # `re` looks for the letters that a match can begin with, so that no alternative begins with `\b`.
 # Arrays in float64 meet no weights before they are float32, norms of arrays are NumPy's, and counts are divided in
 # float32: `correct.double() / len(x)`.
@@ -142,6 +143,9 @@ def _problem(script: Script) -> str | None:
         return autocast.step_problems.run_by(script, min(script.frameworks))
     if (mention := backend_settings.mention(script, _CHOOSING)) is not None:
         return f"`{mention}`: the script chooses its precision itself"
+    if backend_settings.mention(script, _ASKING) is not None:
+        if any(map(determinism.of_all_algorithms, (script, *script.project.related(script)))):
+            return "the script may ask for deterministic algorithms"
     if (mention := _digits(script)) is not None:
         return f"`{mention}` may need every digit"
     if backend_settings.mention(script, _SEVERAL) is not None:
