@@ -194,7 +194,7 @@ class SyntaxIndex(Parents):
             return [each for each in ast.walk(outer) if type(each) in kinds]
         row = self._rows.get(kinds)
         if row is None:
-            nodes = [each for each in self._positions if type(each) in kinds]
+            nodes = self.in_order([each for kind in kinds for each in self._by_type.get(kind, ())])
             row = self._rows[kinds] = _Row(nodes, [self._positions[node] for node in nodes])
         return row.run(*self._extent(outer))
 

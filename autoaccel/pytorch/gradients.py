@@ -13,7 +13,7 @@ from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.completeness import ScriptNode
 from autoaccel.dataflow.query import once
-from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_name
+from autoaccel.dataflow.syntax_index import is_constant, last_name
 from autoaccel.library_models.graph_operations import DIFFERENTIATING, GRADIENT_HOOKS, MODE_ATTRIBUTES
 
 GRAD_OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.set_grad_enabled"})
@@ -260,10 +260,10 @@ def _is_set_after(script: Script, call: ast.Call, before: bool) -> bool:
         if file.qualname(each.func) == "torch.set_grad_enabled":
             given = given_values(each)
             found = not any(is_constant(mode, True) for mode in given)
-        elif any(isinstance(part, ast.Call) and _names_grad_mode(file, part) for part in breadth_first(each)):
+        elif any(_names_grad_mode(file, part) for part in file.within(each, ast.Call)):
             found = True  # `stack.enter_context(torch.no_grad())`
         elif last_name(each.func) in _ENTERING and any(
-            isinstance(part, ast.Call) and sets_grad_mode(file, part) for part in breadth_first(each)
+            sets_grad_mode(file, part) for part in file.within(each, ast.Call)
         ):
             found = True
         for other, function in file.callees(each):

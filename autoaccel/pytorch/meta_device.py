@@ -10,6 +10,7 @@ from autoaccel.dataflow.syntax_index import last_name
 
 _WORDS = ("meta", "init_empty_weights", "FakeTensorMode")
 _MAKERS = re.compile(r"\b(init_empty_weights|FakeTensorMode)\b")
+_NAMED = re.compile(r"\bmeta\b")
 _DEVICE = re.compile(r"dev(ice)?s?($|_)|where|place", re.IGNORECASE)
 # Functions and methods, of whatever object, that make no device of a text.
 _OF_TEXTS = frozenset(
@@ -29,7 +30,7 @@ def makes_tensors_without_data(script: Script) -> bool:
 def _asks(text: str) -> bool:
     if _MAKERS.search(text):
         return True
-    if "meta" not in text:
+    if not _NAMED.search(text):
         return False
     try:
         tree = ast.parse(text)

@@ -16,7 +16,6 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.dataflow.call_arguments import given_as, given_values, unpacks
 from autoaccel.dataflow.completeness import ScriptNode
-from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.library_models.autocast_operations import LOWER
 from autoaccel.pytorch.forwards import WITHOUT_PARAMETERS
 from autoaccel.pytorch.integers import Frame, at_most
@@ -25,6 +24,7 @@ _CONTAINERS = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList"})
 _ADDING = frozenset({"add_module", "register_module", "append", "extend", "insert", "__setitem__"})
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _PRODUCTS = LOWER["cpu"] | LOWER["cuda"] | {"dot", "inner", "outer", "tensordot"}
+_MULTIPLYING = (ast.BinOp, ast.AugAssign, ast.Call)
 _DATA = frozenset({Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DEVICE, Kind.DTYPE, Kind.FUNCTION})
 _MADE_OF_SIZES = frozenset(f"torch.{name}" for name in "ones zeros rand randn empty Tensor FloatTensor".split())
 _HARMLESS = ("torch.nn.init.", "torch.manual_seed", "builtins.")
@@ -69,7 +69,8 @@ def _grows(script: Script, made: ast.Call) -> bool:
 
 def multiplies(nodes: Iterable[ScriptNode]) -> bool:
     """Whether some code multiplies matrices, or convolves, other than by the layers of a model."""
-    return any(_is_product(script, part) for script, node in nodes for part in breadth_first(node))
+    parts = ((script, part) for script, node in nodes for part in script.syntax_index.within_any(node, _MULTIPLYING))
+    return any(_is_product(script, part) for script, part in parts)
 
 
 def _is_product(script: Script, part: ast.AST) -> bool:

@@ -274,8 +274,8 @@ def _is_replaced(source: ParameterSource) -> bool:
     text = script.source(owner)
     return any(
         isinstance(target, ast.Attribute)
-        and any(isinstance(part, ast.expr) and script.source(part) == text for part in breadth_first(target.value))
         and statement.lineno > owner.lineno
+        and any(isinstance(part, ast.expr) and script.source(part) == text for part in breadth_first(target.value))
         and not _is(script, statement.value, Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE)
         and target.attr not in ("data", "grad", "requires_grad")
         for statement in script.find(ast.Assign)

@@ -71,8 +71,8 @@ def plan(script: Script, region: StepRegion) -> Lifted:
     _refuse_handled(script, region, stored.union(*(noted(script, each) for each in region.shown)))
     in_loop = {
         part.id
-        for part in breadth_first(region.around)
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and part not in names
+        for part in script.within(region.around, ast.Name)
+        if isinstance(part.ctx, ast.Store) and part not in names
     }
     if isinstance(region.around, ast.FunctionDef):
         in_loop |= _parameters(region.around)
@@ -213,8 +213,8 @@ def _refuse_seen_inside(script: Script, region: StepRegion, stored: set[str]) ->
     for other, code in reachable_code(script, region.statements, building=False):
         if other is not script or not isinstance(code, ast.FunctionDef | ast.Lambda):
             continue
-        for part in breadth_first(code):
-            if not isinstance(part, ast.Name) or part.id not in bound or not isinstance(part.ctx, ast.Load):
+        for part in script.within(code, ast.Name):
+            if part.id not in bound or not isinstance(part.ctx, ast.Load):
                 continue
             for each in script.definitions(part):
                 if any(each.node is outer or script.inside(each.node, outer) for outer in around):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind, union
 from autoaccel.dataflow.call_arguments import given_as
-from autoaccel.dataflow.syntax_index import Loop, breadth_first
+from autoaccel.dataflow.syntax_index import Loop
 from autoaccel.pytorch import backend_settings
 from autoaccel.pytorch.loader_loops import loader_loops
 from autoaccel.pytorch.reachable_code import reachable_code
@@ -79,7 +79,7 @@ def refuse_settings(script: Script, step: Loop | ast.FunctionDef) -> None:
     """Raises `DeclinedError` where a loop, or the function that is called for each step, sets what a graph holds:
     `group["lr"] = rate`."""
     for other, code in reachable_code(script, step.body):
-        for part in breadth_first(code):
+        for part in other.within(code, ast.Subscript):
             match part:
                 case ast.Subscript(ctx=ast.Store(), value=group, slice=ast.Constant(value=str(name))) if name in _HELD:
                     if not _is_seldom(other, part) and not _is_own_dict(other, group):

@@ -187,7 +187,7 @@ def beginning_at(script: Script, step: TrainingStep, first: int) -> StepRegion:
     if cleared and all(is_movable(each, phase) and not _runs_model(script, each) for each in block[cleared[0] : first]):
         first = cleared[0]
     whole = block[first : last + 1]
-    computed = {part for each in whole for part in breadth_first(each) if isinstance(part, ast.stmt)}
+    computed = {part for each in whole for part in script.within(each, ast.AST) if isinstance(part, ast.stmt)}
     shown = [each for each in whole if is_shown_later(script, each, computed)]
     aside = _aside(script, whole, shown, phase)
     statements = [each for each in whole if each not in shown and each not in aside]
@@ -271,7 +271,7 @@ def _makes_inside(script: Script, statement: ast.stmt) -> bool:
 def _only_move(script: Script, statement: ast.stmt) -> bool:
     """Whether a statement moves tensors to the device, takes them apart or gives them another form, and does nothing
     else: whether gradients are cleared before or after that is the same."""
-    calls = [part for part in breadth_first(statement) if isinstance(part, ast.Call)]
+    calls = script.within(statement, ast.Call)
     moves = [call for call in calls if device_move(script, call) is not None]
     return bool(moves) and all(_is_tensors(script, call) and (call in moves or _forms(call)) for call in calls)
 
@@ -350,7 +350,8 @@ def _refuse_earlier_graphs(script: Script, before: Sequence[ast.stmt], statement
 
 def _tensors(script: Script, statement: ast.stmt) -> set[str]:
     """The names that a statement binds, of whatever may be tensors."""
-    parts = [each for each in breadth_first(statement) if isinstance(each, ast.Name | ast.Attribute)]
+    parts: list[ast.Name | ast.Attribute] = [*script.within(statement, ast.Name)]
+    parts += script.within(statement, ast.Attribute)
     stored = (each for each in parts if isinstance(each.ctx, ast.Store))
     return {variable(each) for each in stored if script.kind(each) not in _NO_TENSORS}
 
@@ -363,7 +364,7 @@ def _may_need_gradients(script: Script, statement: ast.stmt) -> bool:
         or (isinstance(part, ast.keyword) and part.arg == "requires_grad" and not is_constant(part.value, False))
         for _, node in reachable_code(script, (statement,))
         for part in breadth_first(node)
-    ) or any(isinstance(part, ast.Call) and may_run_model(script, part) for part in breadth_first(statement))
+    ) or any(may_run_model(script, part) for part in script.within(statement, ast.Call))
 
 
 def _makes_no_graph(script: Script, statement: ast.stmt) -> bool:

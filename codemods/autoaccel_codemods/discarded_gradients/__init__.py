@@ -319,7 +319,8 @@ def _reached(script: Script, backward: ast.Call, start: ast.expr, at: tuple[int,
     if loop is None:
         return
     within: list[ast.Assign | ast.AugAssign] = [*script.within(loop, ast.Assign), *script.within(loop, ast.AugAssign)]
-    assignments = sorted((each for each in within if position(each) < position(backward)), key=position)
+    before = sorted((each for each in within if position(each) < position(backward)), key=position)
+    assignments = [(position(each), _targets(each), each) for each in before]
     seen: set[ast.AST] = set()
     pending: list[tuple[ast.AST, tuple[int, int]]] = [(start, at)]
     while pending:
@@ -327,7 +328,7 @@ def _reached(script: Script, backward: ast.Call, start: ast.expr, at: tuple[int,
         for part in unproven.with_graph(expression):
             yield part
             if isinstance(part, ast.Name):
-                made = [each for each in assignments if position(each) < at and part.id in _targets(each)]
+                made = [each for place, names, each in assignments if place < at and part.id in names]
                 for each in made[-1:]:
                     if each not in seen:
                         seen.add(each)
