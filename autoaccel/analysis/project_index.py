@@ -349,6 +349,8 @@ class ProjectIndex:
 
     def _missing(self, path: str) -> str | None:
         """Why there may be more who import a file."""
+        if not self._crowded:
+            return None
         for folder in self._graph.modules.folders_near(os.path.dirname(path), self._graph.folders):
             if folder in self._crowded:
                 return f"more files lie in `{os.path.basename(folder)}` than are looked at"

@@ -92,14 +92,20 @@ def _hooks(script: Script) -> list[ScriptNode]:
 @once_all
 def _entered(script: Script, node: ast.AST, building: bool) -> Iterator[tuple[Script, _Code]]:
     """The functions that some code may enter itself."""
-    for part in script.syntax_index.within_any(node, implicit_calls.IMPLICIT_CALLS):
-        yield from implicit_calls.implicit_callees(script, part)
+    yield from _implicitly_entered(script, node)
     calls = script.within(node, ast.Call) if isinstance(node, ast.FunctionDef) else script.in_scope(node, ast.Call)
     for call in script.syntax_index.by_depth(calls) if isinstance(node, ast.FunctionDef) else calls:
-        yield from _callees(script, call, building=building)
+        yield from _callees(script, call, building)
 
 
-def _callees(script: Script, call: ast.Call, *, building: bool) -> Iterator[tuple[Script, _Code]]:
+@once_all
+def _implicitly_entered(script: Script, node: ast.AST) -> Iterator[tuple[Script, _Code]]:
+    for part in script.syntax_index.within_any(node, implicit_calls.IMPLICIT_CALLS):
+        yield from implicit_calls.implicit_callees(script, part)
+
+
+@once_all
+def _callees(script: Script, call: ast.Call, building: bool) -> Iterator[tuple[Script, _Code]]:
     """The functions that a call may enter now or, where it builds a module or hands a function on, later.
 
     What is called on an object that is not known may be any method of this name in the project; where the callee
