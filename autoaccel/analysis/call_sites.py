@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from autoaccel.analysis import decorators, name_lookups
 from autoaccel.analysis.bound_receivers import is_bound
@@ -48,14 +48,30 @@ def callers(script: Script, function: ast.AST) -> Answer[CallSite]:
     cls = script.parent(function)
     if isinstance(cls, ast.ClassDef) and name == "__init__":
         return _makers(script, function, cls)
-    wanted = (name,)
     instance_call = isinstance(cls, ast.ClassDef) and name in ("forward", "__call__")
     method = isinstance(cls, ast.ClassDef)
     files = script.project.files_naming(script, None if instance_call else name, attribute=method)
     if name.startswith("__") and not instance_call and method:
         files = Answer(files.seen, files.missing or f"Python calls `{name}` by itself")
-    calls = ((each, call) for each in files for call in _candidate_calls(each, wanted, instance=instance_call))
-    return _callers_among(script, function, calls, files, wanted)
+    if instance_call:
+        return _callers_of_instances(script, function, name, files)
+    calls = [(each, call) for each in files for call in _candidate_calls(each, (name,))]
+    return _callers_among(script, function, calls, files, (name,))
+
+
+def _callers_of_instances(script: Script, function: ast.AST, name: str, files: Answer[Script]) -> Answer[CallSite]:
+    """The calls of objects that enter a method of theirs, `forward` or `__call__`."""
+    cls = script.parent(function)
+    calls: list[CallSite] = []
+    elements: list[CallSite] = []
+    for each in files:
+        known = _instance_calls(each)
+        if known is None:
+            return UNSETTLED
+        entering = (*known.entering.get(function, ()), *known.entering.get((cls, name), ()))
+        calls += ((each, call) for call in each.syntax_index.in_order([*dict.fromkeys((*entering, *known.unknown))]))
+        elements += ((each, call) for call in known.of_elements)
+    return _callers_among(script, function, calls, files, (name,), elements)
 
 
 def _makers(script: Script, function: ast.AST, cls: ast.ClassDef) -> Answer[CallSite]:
@@ -69,7 +85,7 @@ def _makers(script: Script, function: ast.AST, cls: ast.ClassDef) -> Answer[Call
         missing = missing or f"classes that are not seen may derive from `{cls.name}`"
     files = Answer(tuple(dict.fromkeys(each for part in parts for each in part)), missing)
     wanted = tuple(dict.fromkeys(name for _, name in made))
-    calls = [(each, call) for each in files for call in _candidate_calls(each, wanted, instance=False)]
+    calls = [(each, call) for each in files for call in _candidate_calls(each, wanted)]
     calls += (
         (each.script, call)
         for each in deriving
@@ -104,7 +120,10 @@ def _callers_among(
     calls: Iterable[CallSite],
     files: Answer[Script],
     wanted: tuple[str, ...],
+    elements: Iterable[CallSite] = (),
 ) -> Answer[CallSite]:
+    """Those of some calls that enter a function. `elements` are the calls of elements of containers, of which its
+    class may be one."""
     cls = script.parent(function)
     found: list[CallSite] = []
     missing = files.missing
@@ -114,17 +133,18 @@ def _callers_among(
     if isinstance(cls, ast.ClassDef) and (wrapper := decorators.wrapping_methods(script.class_ref(cls))) is not None:
         missing = missing or f"`{wrapper}` may put something else in its place, which calls it"
     instance = isinstance(cls, ast.ClassDef) and wanted[0] in ("forward", "__call__")
-    element: str | None = None
     for other, call in calls:
         enters = _enters(other, call, function, cls)
         if enters:
             found.append((other, call))
+        elif missing is not None:
+            continue  # one reason is told
         elif enters is None and not (instance and _is_method_of_library(other, call, files)):
-            missing = missing or f"`{other.source(call.func)}` in {_line(other, call)} may be a call of it"
-        elif instance and element is None and calls_element(other, call):
-            element = f"`{other.source(call.func)}` in {_line(other, call)} may be a call of it"
-    if missing is None and element is not None and isinstance(cls, ast.ClassDef):
-        missing = element if may_be_contained(script.class_ref(cls)) else None
+            missing = f"`{other.source(call.func)}` in {_line(other, call)} may be a call of it"
+    element = next((each for each in elements if each not in found), None) if missing is None else None
+    if element is not None and isinstance(cls, ast.ClassDef) and may_be_contained(script.class_ref(cls)):
+        other, call = element
+        missing = f"`{other.source(call.func)}` in {_line(other, call)} may be a call of it"
     for other in files:
         for mention in _handed_on(script, function, other, wanted):
             passed = calls_of_passed(other, mention)
@@ -182,10 +202,8 @@ def _looked_up(script: Script, function: ast.AST, other: Script, names: tuple[st
     return None if part is None else f"`{other.source(part)}` in {_line(other, part)} may be a call of it"
 
 
-def _candidate_calls(other: Script, wanted: tuple[str, ...], *, instance: bool) -> Iterator[ast.Call]:
-    """Calls under one of these names, or of what can be an instance."""
-    if instance:
-        return iter(_instance_calls(other))
+def _candidate_calls(other: Script, wanted: tuple[str, ...]) -> Iterator[ast.Call]:
+    """Calls under one of these names."""
     names = (*wanted, *other.import_aliases(wanted))
     looked_up = (other.parent(call) for call in other.syntax_index.calls_named("getattr"))
     return itertools.chain(
@@ -337,12 +355,33 @@ def _is_foreign(script: Script, expression: ast.expr, seen: frozenset[ast.AST] =
     return bool(parts) and all(_is_foreign(script, each, seen | {expression}) for each in parts)
 
 
-@once
-def _instance_calls(script: Script) -> tuple[ast.Call, ...]:
-    """The calls of what can be an object that was stored under a name: not a builtin, a library function, a plain
-    method or the constructor of a base class."""
+class _InstanceCalls(NamedTuple):
+    """The calls of what can be an object that was stored under a name."""
+
+    entering: dict[ast.AST | tuple[ast.AST | None, str], list[ast.Call]]
+    """By what they may enter: see `_entered`."""
+    unknown: list[ast.Call]
+    """Those whose receiver may be anything."""
+    of_elements: list[ast.Call]
+
+
+@fixpoint(_InstanceCalls({}, [], []), None)
+def _instance_calls(script: Script) -> _InstanceCalls | None:
+    """All of a file, sorted once for all classes: not those of a builtin, a library function, a plain method or the
+    constructor of a base class. None where what is called depends on itself, and does not settle."""
+    found = _InstanceCalls({}, [], [])
     never = {*script.plain_callees, "__init__"}
-    return tuple(call for call in script.find(ast.Call) if last_name(call.func) not in never)
+    for call in script.find(ast.Call):
+        if last_name(call.func) in never:
+            continue
+        for target in _entered(script, script.inference.possible(call.func)):
+            found.entering.setdefault(target, []).append(call)
+        receiver = name_lookups.receiver(call.func)
+        if receiver is not None and Kind.UNKNOWN in script.inference.possible(receiver).kinds:
+            found.unknown.append(call)
+        if calls_element(script, call):
+            found.of_elements.append(call)
+    return found
 
 
 def _line(other: Script, node: ast.expr) -> str:
