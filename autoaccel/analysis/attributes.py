@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from autoaccel.analysis.classes import lineage
+from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.analysis.namespaces import binds, bound_values, namespaces
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
@@ -70,8 +70,7 @@ def stores(ref: ClassRef, name: str) -> Iterator[Stored]:
 def stored_as(script: Script, name: str) -> Iterator[Stored]:
     """The stores of a file to attributes of this name, whatever they are attributes of; and those to attributes
     whose names it computes. Without a receiver: to those of a module that is not known."""
-    for target in script.syntax_index.stored(name):
-        yield _stored(script, target)._replace(receiver=target.value)
+    yield from _stored_targets(script, name)
     for given, stored in _stored_by_calls(script):
         if given is None or given == name:
             yield stored
@@ -79,6 +78,12 @@ def stored_as(script: Script, name: str) -> Iterator[Stored]:
         yield from (Stored(script, value, receiver=owner) for value in bound_values(script, namespace, name))
         if binds(script, namespace, name):
             yield Stored(script, None, how="namespace", receiver=owner)
+
+
+@once
+def _stored_targets(script: Script, name: str) -> tuple[Stored, ...]:
+    targets = script.syntax_index.stored(name)
+    return tuple(_stored(script, each)._replace(receiver=each.value) for each in targets)
 
 
 @once
@@ -120,13 +125,14 @@ def may_be_instance(script: Script, receiver: ast.expr, ref: ClassRef, *, unknow
 
 def _are_related(first: ClassRef, second: ClassRef) -> bool:
     """Whether an object may be an instance of both: one class derives from the other."""
-    if first.node is second.node:
-        return True
-    return any(each.node is first.node for each in lineage(second)) or any(
-        each.node is second.node for each in lineage(first)
-    )
+    return first.node is second.node or _derives(second, first) or _derives(first, second)
 
 
+def _derives(ref: ClassRef, base: ClassRef) -> bool:
+    return bool(class_info(ref).bases) and any(each.node is base.node for each in lineage(ref))
+
+
+@once
 def _method_class(script: Script, receiver: ast.expr) -> ast.ClassDef | None:
     """The class of whose method `receiver` is the `self`, also in functions within the method."""
     method = _method(script, receiver)
@@ -134,7 +140,6 @@ def _method_class(script: Script, receiver: ast.expr) -> ast.ClassDef | None:
     return cls if isinstance(cls, ast.ClassDef) else None
 
 
-@once
 def _method(script: Script, receiver: ast.expr) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
     """The method of which `receiver` is the first parameter."""
     if not isinstance(receiver, ast.Name):
