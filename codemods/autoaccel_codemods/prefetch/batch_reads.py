@@ -52,7 +52,7 @@ class BatchReads:
         self.transfers: dict[ast.Call, BatchTransfer] = {}
         self.functions: dict[tuple[Script, Function | None], list[tuple[Script, ast.Call]]] = {}
         """The functions that see the batch, with the calls that hand it over."""
-        self._names: dict[Script, list[ast.Name]] = {}  # not looked at yet
+        self._names: dict[Script, set[ast.Name]] = {}  # not looked at yet
         self._is_only_loader = sum(each.node is loop.node for each in loader_loops(script)) <= 1
         self._follow_into(script, script.function(loop.node))
         self.reads: tuple[Read, ...] = tuple(self._collect())
@@ -62,7 +62,7 @@ class BatchReads:
             self.transfers |= {each.call: each for each in transfers(script) if each.site in self.loop.sites}
             added = {each.target for each in script.find(ast.AugAssign)}
             names = script.find(ast.Name)
-            self._names[script] = [each for each in names if isinstance(each.ctx, ast.Load) or each in added]
+            self._names[script] = {each for each in names if isinstance(each.ctx, ast.Load) or each in added}
         return self.functions.setdefault((script, function), [])
 
     def _collect(self) -> list[Read]:
@@ -74,13 +74,11 @@ class BatchReads:
         while pending := [place for place in self.functions if place not in done]:
             script, function = pending[0]
             done.add(pending[0])
-            others: list[ast.Name] = []
-            for name in self._names[script]:
-                if self._function_of(script, name) is function:
+            names = self._names[script]
+            for name in script.within(script.tree if function is None else function, ast.Name):
+                if name in names and self._function_of(script, name) is function:
+                    names.remove(name)
                     found.extend(self._of_name(script, name))
-                else:
-                    others.append(name)
-            self._names[script] = others
         stored = [each for each in map(replaced, self.transfers.values()) if each is not None]
         return [
             read
