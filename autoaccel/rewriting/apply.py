@@ -191,7 +191,7 @@ class _Transformer(cst.CSTTransformer):
     # -- the traversal
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        if isinstance(node, cst.BaseSmallStatement | cst.BaseCompoundStatement):
+        if isinstance(node, cst.SimpleStatementLine | cst.BaseSmallStatement | cst.BaseCompoundStatement):
             where = self._layout.ranges.get(node)
             if where is None:
                 return False  # nothing in this part of the file has been asked for

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 import libcst as cst
@@ -21,6 +22,7 @@ _STRING = re.compile(r"""(?<![\w'"])[rRbBuUfF]{0,2}(?:"[^"'\\\n]+"(?!")|'[^"'\\\
 _BLANK = cst.Module([])
 
 
+@lru_cache(maxsize=1)  # findings are edited into the same text one after another
 def preferred_quote(text: str) -> str:
     """The quote that most short strings of a text are written with."""
     singles = doubles = 0
