@@ -68,6 +68,8 @@ def method(owner: Value, name: str, node: ast.Call, script: Script) -> Values | 
             return made(Kind.ITERATOR, node, script, items=((None, _NAMED),))
         case Kind.MODULE if name in ("items", "values") and owner.name == "torch.nn.ModuleDict":
             return made(Kind.ITERATOR, node, script, items=((None, _NAMED if name == "items" else _MODULES),))
+        case Kind.TENSOR | Kind.BATCH | Kind.PARAMETER if name == "size" and not node.args and not node.keywords:
+            return made(Kind.SEQUENCE, node, script, items=((None, Values({NUMBER})),))
         case Kind.BATCH:
             return _of_batch(owner, name, node, script)
         case Kind.TENSOR | Kind.PARAMETER:

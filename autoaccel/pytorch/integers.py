@@ -44,13 +44,22 @@ def integral(script: Script, expression: ast.expr, depth: int = 0) -> bool:
             | ast.Call(func=ast.Attribute(attr="numel" | "dim"), args=[])
         ):
             return True
-        case ast.Subscript(value=ast.Attribute(attr="shape"), slice=index):
+        case ast.Subscript(value=sizes, slice=index) if is_shape(sizes):
             return not isinstance(index, ast.Slice)
         case ast.Attribute(value=owner, attr="batch_size"):  # or None, with which nothing is computed
             return script.kind(owner) is Kind.LOADER
         case ast.Name():
             definitions = script.definitions(expression)
             return bool(definitions) and all(_integral_binding(script, each, depth) for each in definitions)
+        case _:
+            return False
+
+
+def is_shape(expression: ast.expr) -> bool:
+    """Whether an expression gives all sizes of a tensor: `x.shape`, `x.size()`."""
+    match expression:
+        case ast.Attribute(attr="shape") | ast.Call(func=ast.Attribute(attr="size"), args=[], keywords=[]):
+            return True
         case _:
             return False
 
@@ -70,12 +79,7 @@ def _integral_binding(script: Script, definition: Definition, depth: int) -> boo
                 shifted = any(isinstance(each, ast.Starred) for each in value.elts)
                 within = -len(value.elts) <= index < len(value.elts)
                 return within and not shifted and integral(script, value.elts[index], depth + 1)
-            sizes = value.func if isinstance(value, ast.Call) and not value.args else value
-            return (
-                isinstance(sizes, ast.Attribute)
-                and sizes.attr == ("size" if sizes is not value else "shape")
-                and index != "*"
-            )
+            return is_shape(value) and index != "*"
         case "for" if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
             plain = not script.definitions(value.func)
             return plain and (

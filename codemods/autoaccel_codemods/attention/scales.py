@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.pytorch.integers import is_shape
 from autoaccel_codemods.attention.dimensions import are_same, bound
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def is_number(script: Script, expression: ast.expr) -> bool:
             return is_number(script, left) and is_number(script, right)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return is_number(script, operand)
-        case ast.Subscript(value=ast.Attribute(attr="shape")) if not isinstance(expression.slice, ast.Slice):
+        case ast.Subscript(value=sizes, slice=axis) if is_shape(sizes) and not isinstance(axis, ast.Slice):
             return True
         case ast.Call(func=ast.Attribute(attr="size"), args=[_]) if script.qualname(expression.func) is None:
             return True
@@ -106,6 +107,7 @@ def _is_last_size(script: Script, size: ast.expr, attention: Attention) -> bool:
         case (
             ast.Call(func=ast.Attribute(value=of, attr="size"), args=[axis])
             | ast.Subscript(value=ast.Attribute(value=of, attr="shape"), slice=axis)
+            | ast.Subscript(value=ast.Call(func=ast.Attribute(value=of, attr="size"), args=[], keywords=[]), slice=axis)
         ) if ast.unparse(axis) == "-1":
             return any(are_same(script, of, each) for each in (attention.query, attention.key))
         case _:

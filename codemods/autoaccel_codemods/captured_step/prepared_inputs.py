@@ -20,7 +20,7 @@ from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.library_models.numpy_functions import DRAWING_METHODS
 from autoaccel.library_models.tensor_operations import DRAWING
 from autoaccel.library_models.tensor_views import RESHAPING
-from autoaccel.pytorch.integers import integral
+from autoaccel.pytorch.integers import integral, is_shape
 from autoaccel.pytorch.tensor_kinds import is_tensor_type
 from autoaccel_codemods.captured_step.shown_statements import noted, variables
 
@@ -100,7 +100,7 @@ class _Inputs:
                 return self._is_one(inner, may_be_setting=may_be_setting)
             case ast.Attribute(value=ast.Name(), attr="shape"):
                 return True
-            case ast.Subscript(value=ast.Attribute(attr="shape") as sizes, slice=index):
+            case ast.Subscript(value=sizes, slice=index) if is_shape(sizes):
                 return self.are(sizes, index)
             case ast.Call():
                 return self._is_made(expression)

@@ -6,6 +6,7 @@ import ast
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.bounds import OPERANDS
+from autoaccel.pytorch.integers import is_shape
 
 
 def follows_from_shapes(script: Script, number: ast.expr, depth: int = OPERANDS) -> bool:
@@ -17,7 +18,7 @@ def follows_from_shapes(script: Script, number: ast.expr, depth: int = OPERANDS)
             return follows_from_shapes(script, operand, depth)
         case ast.BinOp(left=left, right=right):
             return depth > 0 and all(follows_from_shapes(script, each, depth - 1) for each in (left, right))
-        case ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant() | ast.UnaryOp()):
+        case ast.Subscript(value=sizes, slice=ast.Constant() | ast.UnaryOp()) if is_shape(sizes):
             return True
         case ast.Call(func=ast.Attribute(attr="size"), args=[ast.Constant() | ast.UnaryOp()]):
             return True

@@ -12,6 +12,7 @@ from autoaccel.dataflow.syntax_index import breadth_first, walk_scope
 from autoaccel.library_models.library_values import RUNNING_TOTALS
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
+from autoaccel.pytorch.integers import is_shape
 from autoaccel.pytorch.note_methods import only_notes
 from autoaccel.pytorch.step_effects import calls_model
 from autoaccel_codemods.captured_step.measured_values import is_measured
@@ -78,7 +79,9 @@ def _is_shown(script: Script, expression: ast.expr, computed: set[ast.stmt]) -> 
             case ast.Attribute(attr="item" | "format" | "size"):
                 if not isinstance(script.parent(part), ast.Call):
                     return False
-            case ast.Subscript(value=ast.Attribute(attr="shape")) | ast.Attribute(attr="shape"):
+            case ast.Attribute(attr="shape"):
+                pass
+            case ast.Subscript(value=sizes) if is_shape(sizes):
                 pass
             case ast.Subscript(value=ast.Name(), slice=ast.Constant(value=int())):
                 pass
@@ -192,7 +195,11 @@ def _reads_container(script: Script, part: ast.AST) -> bool:
     match part:
         case ast.Call(func=ast.Name(id=name)):
             return name in BUILTINS
-        case ast.Subscript(value=owner):
+        case ast.Subscript(
+            value=ast.Attribute(value=owner, attr="shape")
+            | ast.Call(func=ast.Attribute(value=owner, attr="size"))
+            | owner
+        ):
             return script.kind(owner) not in (Kind.TENSOR, Kind.BATCH)
         case _:
             return False
