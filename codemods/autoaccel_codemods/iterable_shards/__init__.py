@@ -42,10 +42,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import Final
 
 from autoaccel.analysis import Script
 from autoaccel.analysis.classes import methods
 from autoaccel.dataflow.abstract_values import Value
+from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import Code, Edit, Finding, Replace, Skipped, Tier
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.loader_calls import LoaderCall, loader_calls
@@ -64,7 +66,14 @@ RULE = Rule(
     addresses=("loader",),
     order=32,
 )
-_OTHERWISE = ("worker_init_fn", "in_order", "sampler", "batch_sampler", "shuffle")
+_DEFAULTS: Final[dict[str, tuple[bool | None, ...]]] = {
+    "worker_init_fn": (None,),
+    "in_order": (True,),
+    "sampler": (None,),
+    "batch_sampler": (None,),
+    "shuffle": (False, None),
+}
+"""What a loader of a stream may be given of these."""
 
 
 @RULE.check
@@ -105,10 +114,15 @@ def _stream(script: Script, made: LoaderCall) -> Value | None:
     return only if only is not None and only.cls is not None else None
 
 
+def _is_default(name: str, value: ast.expr | None) -> bool:
+    return any(is_constant(value, each) for each in _DEFAULTS[name])
+
+
 def _loop(script: Script, made: LoaderCall, stream: Value) -> PlainLoop | str:
     """The loop that gives the samples, or why they cannot be divided."""
     assert stream.cls is not None
-    otherwise = next((name for name in _OTHERWISE if name in made.settings.keys() | made.possible), None)
+    given = {name: made.settings.get(name) for name in made.settings.keys() | made.possible}
+    otherwise = next((name for name in _DEFAULTS if name in given and not _is_default(name, given[name])), None)
     if otherwise is not None:
         return f"the script sets {otherwise}= itself"
     found = next(methods(stream.cls, "__iter__"), None)
