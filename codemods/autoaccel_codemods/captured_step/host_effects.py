@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import UnionType
 
-from autoaccel.analysis.callables import lambdas_of
+from autoaccel.analysis.callables import called_name, lambdas_of
 from autoaccel.analysis.classes import external_lineage
 from autoaccel.analysis.name_lookups import is_own_method
 from autoaccel.analysis.script import Script
@@ -57,6 +57,7 @@ _LOUD = frozenset(
 )
 _DRAWS = frozenset(f"torch.{name}" for name in ("rand", "randn", "randint"))
 _CONTAINER = ast.List | ast.Dict | ast.ListComp | ast.Set
+_NEW_CONTAINERS = frozenset({"builtins.list", "builtins.dict", "builtins.set"})
 _WRITING = frozenset("index_copy index_fill scatter_reduce fill_diagonal".split())
 _WAITS = "which reads values on the host"
 _CTC = "torch.nn.CTCLoss"
@@ -320,12 +321,11 @@ def _is_made_here(
     script: Script, definition: Definition, name: ast.Name, made: type[ast.expr] | UnionType = _CONTAINER
 ) -> bool:
     """Whether a definition of a name binds a new container, in the same function."""
-    whole = (
-        definition.how == "assign"
-        and not definition.path
-        and definition.scope.node is (script.function(name) or script.tree)
-    )
-    return whole and isinstance(definition.value, made)
+    value = definition.whole
+    if value is None or definition.scope.node is not (script.function(name) or script.tree):
+        return False
+    new = isinstance(value, ast.Call) and called_name(script, value.func) in _NEW_CONTAINERS
+    return new or isinstance(value, made)
 
 
 def _may_fill(script: Script, addition: ast.AugAssign, target: ast.Name) -> bool:
