@@ -74,6 +74,7 @@ Tensors:
     tensor_creation      factories and what is done to their tensors before a move
     meta_device          whether a text asks for tensors without data
     whole_number_casts   casts of decimals that a device may do differently
+    whole_numbers        tensors and arrays that surely hold whole numbers
     tensor_type_aliases  `Tensor = torch.cuda.FloatTensor if cuda else torch.FloatTensor`
     arrays               fresh NumPy arrays, lists of nothing but arrays
     integers             expressions that surely are whole numbers, and how great these may be

@@ -22,6 +22,7 @@ from autoaccel.library_models.graph_operations import (
     keeps_nothing,
 )
 from autoaccel.pytorch.object_references import attribute_reads, connected_files
+from autoaccel.pytorch.whole_numbers import is_whole
 
 _WITHOUT_GRAPH = frozenset(
     {Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DEVICE, Kind.DTYPE, Kind.ARRAY, Kind.MODULE, Kind.OPTIMIZER}
@@ -176,12 +177,15 @@ def may_carry_graph(script: Script, value: ast.expr, seen: set[Definition]) -> b
         case ast.Attribute(value=owner, attr=name):
             if name in ENDING_ATTRIBUTES or script.qualname(value) is not None:
                 return False
-            return not (isinstance(owner, ast.Name) and _is_given(script, owner) and owner.id != "self")
+            given = isinstance(owner, ast.Name) and _is_given(script, owner) and owner.id != "self"
+            return not given and not is_whole(script, value)
         case ast.Call(func=function):
             return _call_may_carry(script, value, function, seen)
         case ast.BinOp(left=left, right=right):
             return may_carry_graph(script, left, seen) or may_carry_graph(script, right, seen)
-        case ast.UnaryOp(operand=part) | ast.Starred(value=part) | ast.Subscript(value=part) | ast.Await(value=part):
+        case ast.Subscript(value=part):
+            return not is_whole(script, value) and may_carry_graph(script, part, seen)
+        case ast.UnaryOp(operand=part) | ast.Starred(value=part) | ast.Await(value=part):
             return may_carry_graph(script, part, seen)
         case ast.NamedExpr(value=part) | ast.ListComp(elt=part) | ast.SetComp(elt=part) | ast.GeneratorExp(elt=part):
             return may_carry_graph(script, part, seen)

@@ -11,6 +11,7 @@ from autoaccel.pytorch.kept_generators import goes_on_with_graph
 
 HEAD = """\
 import itertools
+import numpy as np
 import torch
 from torch import nn
 
@@ -49,6 +50,29 @@ def nested():
     for h in states():
         yield h
 
+class Episodes:
+    def __init__(self, labels):
+        self.places = [torch.arange(8) + 8 * c for c in range(4)]
+        self.found = []
+        self.tables = [torch.ones(8)]
+        for c in range(4):
+            places = np.argwhere(labels == c).reshape(-1)
+            self.found.append(torch.from_numpy(places))
+
+    def drawn(self):
+        for c in torch.randperm(4):
+            rows = []
+            row = self.places[c]
+            rows.append(row[torch.randperm(8)])
+            rows.append(self.found[c])
+            yield torch.stack(rows).t().reshape(-1)
+
+    def looked_up(self):
+        rows = []
+        for c in range(4):
+            rows.append(self.tables[c])
+            yield torch.stack(rows)
+
 def outputs():
     while True:
         out = model(data)
@@ -86,6 +110,10 @@ def pieces():
         ("stream = itertools.accumulate(map(model, data))", True),
         ("stream = outputs()", False),
         ("stream = cycled(data)", False),
+        ("stream = Episodes(np.array([0, 1])).drawn()", False),
+        ("stream = Episodes(np.array([0, 1])).looked_up()", True),
+        ("class More(Episodes):\n    def f(self): self.places.append(model(data))\nstream = More([]).drawn()", True),
+        ("made = Episodes([])\nmade.places = outputs()\nstream = made.drawn()", True),
         ("stream = pieces()", False),
         ("for h in states(): print(h)", False),
         ("for i, h in enumerate(states()): print(h)", False),
