@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.query import once
+from autoaccel.dataflow.query import fixpoint, once
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.pytorch import cuda_graphs, data_parallel, framework_settings
 from autoaccel.pytorch.gradients import is_optimizer_step
@@ -170,7 +170,26 @@ def _owns_backward(script: Script, backward: Backward) -> bool:
     """`engine.backward(loss)`: the receiver is no tensor."""
     if script.kind(backward.loss) in (Kind.TENSOR, Kind.BATCH):
         return False
-    return "loss" not in script.source(backward.loss).lower()
+    return "loss" not in script.source(backward.loss).lower() and not _is_computed(script, backward.loss)
+
+
+@fixpoint(True, False)
+def _is_computed(script: Script, loss: ast.expr) -> bool:
+    """Whether a model gives a value, or it is computed of what one gives: no engine then."""
+    match loss:
+        case ast.Name():
+            definitions = script.definitions(loss)
+            return bool(definitions) and all(
+                each.whole is not None and _is_computed(script, each.whole) for each in definitions
+            )
+        case ast.Call(func=function) if script.kind(function) in (Kind.MODULE, Kind.LOSS_FUNCTION):
+            return True
+        case ast.Call(func=ast.Attribute(value=part)) | ast.UnaryOp(operand=part) | ast.Subscript(value=part):
+            return _is_computed(script, part)
+        case ast.BinOp(left=left, right=right):
+            return _is_computed(script, left) or _is_computed(script, right)
+        case _:
+            return False
 
 
 def _step_problems(script: Script, step: OptimizerStep) -> Iterator[Problem]:
