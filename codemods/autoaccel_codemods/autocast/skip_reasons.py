@@ -51,7 +51,7 @@ EXCHANGED_GRADIENTS: Final = "gradients are exchanged between processes by hand"
 
 # -- What does not work in low precision (`unsafe_operations`, `low_precision_flow`)
 
-NO_KERNEL: Final = "{name} does not work in low precision"
+NO_KERNEL: Final = "{name} does not work in low precision everywhere"
 SPARSE: Final = "sparse matrices have no low-precision products everywhere"
 SPARSE_MADE: Final = "the model may get sparse matrices, which have no low-precision products everywhere"
 ONE_PRECISION: Final = "{name} needs one precision for its operands"

@@ -18,6 +18,7 @@ from autoaccel.library_models.tensor_operations import NO_LOW_PRECISION_KERNELS,
 from autoaccel.library_models.tensor_views import VIEWS
 from autoaccel_codemods.autocast import filled_numbers, skip_reasons
 from autoaccel_codemods.autocast.blockers import PRECISION, SPARSE, Problem, is_custom_function, problem_at
+from autoaccel_codemods.autocast.value_origins import is_computed
 
 _REMOVED = frozenset(f"torch.{name}" for name in "symeig eig solve lstsq".split())  # refused it as long as they were
 # What raises in a region when its operands differ in precision: autocast has no rule for it, on the CPU or on CUDA.
@@ -141,7 +142,7 @@ def _is_running_statistic(function: ast.expr) -> bool:
 
 def _refuses(script: Script, call: ast.Call) -> bool:
     """`torch.quantile(x, 0.5)`, `x.inverse()`: no kernels for low precision, on the CPU or on CUDA, where autocast
-    does not cast it either."""
+    does not cast it either, and a region may hand it some."""
     operands = given_values(call)
     qualified = script.qualname(call.func)
     if qualified in _REMOVED:
@@ -169,7 +170,12 @@ def _is_cast(script: Script, part: ast.AST) -> bool:
 
 
 def _in_float32(script: Script, expression: ast.expr, device: str, depth: int = CASTS) -> bool:
-    """Whether a value is surely no tensor in low precision in a region on a device: cast, or computed in float32."""
+    """Whether a value is surely no tensor in low precision in a region on a device: cast, computed in float32, or
+    nothing that the region computes, as what a loader gives."""
+    return _is_made_in_float32(script, expression, device, depth) or not is_computed(script, expression)
+
+
+def _is_made_in_float32(script: Script, expression: ast.expr, device: str, depth: int) -> bool:
     match expression:
         case ast.Constant() | ast.Call(func=ast.Attribute(attr="float" | "double"), args=[]):
             return True

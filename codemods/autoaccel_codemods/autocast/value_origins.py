@@ -193,7 +193,7 @@ def _may_be_anything(script: Script, definition: Definition) -> bool:
 def _stored(script: Script, attr: str) -> Iterator[Place]:
     """What a file stores under an attribute, but for constructors, which run before."""
     for mention in script.syntax_index.mentions(attr):
-        statement = script.parent(mention)
-        if isinstance(mention.ctx, ast.Store) and isinstance(statement, ast.Assign):
-            if getattr(script.function(mention), "name", "") != "__init__":
+        statement = script.statement(mention)
+        if isinstance(mention.ctx, ast.Store) and isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign):
+            if getattr(script.function(mention), "name", "") != "__init__" and statement.value is not None:
                 yield script, statement.value
