@@ -11,6 +11,7 @@ from autoaccel.dataflow.abstract_values import ANY, NONE, NUMBER, STRING, Kind, 
 from autoaccel.dataflow.definitions import STAR
 from autoaccel.dataflow.qualified_names import canonical
 from autoaccel.library_models.library_values import named
+from autoaccel.library_models.numpy_functions import DRAWING_METHODS, GENERATORS
 from autoaccel.library_models.tensor_operations import WITH_INDICES
 from autoaccel.library_models.tensor_views import PIECES, VIEW_ATTRIBUTES, VIEWS
 
@@ -22,6 +23,7 @@ _RETURNS_SELF = frozenset(
     to_empty""".split()
 )
 _NUMBER_METHODS = frozenset("item numel size dim nelement".split())
+_DRAWN = DRAWING_METHODS - {"bytes", "choice", "choices", "permutation", "permuted", "sample", "shuffle"}
 _STRING_METHODS = frozenset("format join lower upper strip replace read decode".split())
 # Methods of models that iterate what they hold.
 _ELEMENTS = {
@@ -78,6 +80,8 @@ def method(owner: Value, name: str, node: ast.Call, script: Script) -> Values | 
             return made(Kind.SEQUENCE, node, script)  # of what its elements are
         case Kind.ARRAY:
             return Values({NUMBER}) if name == "item" else made(Kind.ARRAY, node, script, how=name)
+        case Kind.OBJECT if owner.name in GENERATORS and name in _DRAWN:
+            return Values({NUMBER}) | made(Kind.ARRAY, node, script, how=name)  # without a size, or with one
         case Kind.STRING:
             return Values({STRING}) if name in _STRING_METHODS else ANY
         case Kind.UNKNOWN if name in ("numpy", "to_numpy"):

@@ -35,6 +35,7 @@ NUMBERS_DRAWN_BY = {
     "triangular": 3,
 }
 """How many numbers say what is drawn: of these alone, without a size, a number is."""
+GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState"})
 DRAWING_METHODS = frozenset(
     """beta binomial bytes chisquare choice choices dirichlet exponential f gamma gauss geometric getrandbits gumbel
     integers laplace lognormvariate lognormal multinomial multivariate_normal normal normalvariate permutation permuted

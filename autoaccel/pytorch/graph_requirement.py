@@ -60,10 +60,11 @@ _COMPILING = frozenset(f"{module}.compile" for module in RUNTIME)
 
 @dataclass(slots=True)
 class _Entered:
-    """The functions that were entered, and whether they compute anything that carries a graph; and what calls leave out
-    of them."""
+    """The functions that were entered, and whether they compute anything that carries a graph, None as long as they are
+    looked at; the calls by which these come back to themselves; and what calls leave out of them."""
 
-    functions: dict[ast.AST, bool] = field(default_factory=dict)
+    functions: dict[ast.AST, bool | None] = field(default_factory=dict)
+    recursions: dict[ast.AST, list[FlowState]] = field(default_factory=dict)
     specialized: tuple[SpecializedCall, ...] = ()
 
 
@@ -80,9 +81,7 @@ def needs_graph(
     forwards, region = list(forwards), list(region)
     try:
         known = {each.call for each in specialized}
-        states: list[FlowState] = [
-            (script, each, False, ()) for each in forwards if each not in known or not _is_plain(script.values(each))
-        ]
+        states: list[FlowState] = [(script, each, False, ()) for each in forwards if not _is_plain(script.values(each))]
         for entered in specialized:
             states.extend(_forwards_in(entered, known))
         seen = _Entered(specialized=specialized)
@@ -97,7 +96,7 @@ def needs_graph(
             if goes_on_with_graph(other, home):
                 raise GraphNeeded("a generator goes on elsewhere with what it has computed")
             for call in forwards[:1]:
-                states.extend(_kept_by_models(other, (script, call), seen))
+                states.extend(_kept_by_models(other, _model_call(script, call), seen))
             if writes_into_kept(other) and code.makes_view:
                 raise Incomplete("a view that is made in it may be written to where gradients are on")
         states.extend((other, read, False, ()) for other, read in reads_of_computed_weights(script))
@@ -149,7 +148,21 @@ def _hooked(script: Script, flow: GraphFlow) -> Iterator[FlowState]:
             yield from _all_computed(file, function, (frame,), _Entered())
 
 
-def _kept_by_models(script: Script, forward: tuple[Script, ast.Call], seen: _Entered) -> Iterator[FlowState]:
+def _model_call(script: Script, forward: ast.Call) -> tuple[Script, ast.Call, CallStack]:
+    """The call of a model that a forward pass comes to, with the calls that lead there: not all that a model gives is
+    handed on by the function that runs it, `model(x).cpu().numpy()`."""
+    call_stack: CallStack = ()
+    while script.values(forward.func).kinds == {Kind.FUNCTION}:
+        within = [(file, each, inner) for file, each in script.callees(forward) for inner in forward_calls(file, each)]
+        if not within or any(within[0][2] is call for _, call, _ in call_stack):
+            break
+        file, function, inner = within[0]
+        call_stack = push_call(call_stack, (script, forward, function))
+        script, forward = file, inner
+    return script, forward, call_stack
+
+
+def _kept_by_models(script: Script, forward: tuple[Script, ast.Call, CallStack], seen: _Entered) -> Iterator[FlowState]:
     """What the models of a file compute in a forward pass, which may run them as parts of others, and may keep."""
     for call in script.syntax_index.calls_named("setattr", "__setattr__"):
         if _may_replace_forward(script, call):
@@ -196,9 +209,12 @@ def _may_replace_forward(script: Script, call: ast.Call) -> bool:
     )
 
 
-def _run_by(script: Script, function: ast.AST, forward: tuple[Script, ast.Call], seen: _Entered) -> Iterator[FlowState]:
+def _run_by(
+    script: Script, function: ast.AST, forward: tuple[Script, ast.Call, CallStack], seen: _Entered
+) -> Iterator[FlowState]:
     if function not in seen.functions:
-        frames = ((*forward, function),)
+        file, call, call_stack = forward
+        frames = push_call(call_stack, (file, call, function))
         yield from _all_computed(script, function, frames, seen)
         if not script.callers(function):  # a part of a sequence: what it is given has the graph of the parts before it
             yield from ((script, each, False, frames) for each in _reads_of_inputs(script, function))
@@ -218,7 +234,10 @@ def _kept(script: Script, outer: ast.AST, call_stack: CallStack, seen: _Entered)
             if _collates(script, call):
                 continue
             if function in seen.functions:
-                if seen.functions[function]:  # it returns to here, too
+                carries = seen.functions[function]
+                if carries is None:
+                    seen.recursions.setdefault(function, []).append((script, call, False, call_stack))
+                elif carries:  # it returns to here, too
                     yield script, call, False, call_stack
                 continue
             inner = push_call(call_stack, (script, call, function))
@@ -241,13 +260,15 @@ def _kept(script: Script, outer: ast.AST, call_stack: CallStack, seen: _Entered)
 
 def _all_computed(script: Script, function: ast.AST, call_stack: CallStack, seen: _Entered) -> Iterator[FlowState]:
     """What records a graph in a function and in those that it calls."""
-    seen.functions[function] = True  # for those that call themselves
+    seen.functions[function] = None
     computed = (
         each for each in _computed(script, function, call_stack) if not is_left_out(seen.specialized, script, each[1])
     )
     states = [*computed, *_kept(script, function, call_stack, seen)]
-    seen.functions[function] = bool(states)
-    yield from states
+    again = seen.recursions.pop(function, [])
+    # It may hand on what comes of functions that called it, and are looked at still.
+    seen.functions[function] = bool(states or seen.recursions)
+    yield from [*states, *again] if states else ()
 
 
 def _computed(script: Script, function: ast.AST, call_stack: CallStack) -> Iterator[FlowState]:
@@ -336,7 +357,7 @@ def _is_strange(script: Script, call: ast.Call) -> bool:
     if called_name(script, function) is not None:
         return False
     kinds = script.values(function).kinds
-    if kinds and Kind.UNKNOWN not in kinds:
+    if (kinds and Kind.UNKNOWN not in kinds) or _is_plain(script.values(call)):
         return False
     if not isinstance(function, ast.Attribute):
         return True

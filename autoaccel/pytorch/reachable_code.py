@@ -130,6 +130,8 @@ def _callees(script: Script, call: ast.Call, building: bool) -> Iterator[tuple[S
         yield from _all_models(script)
     if Kind.UNKNOWN not in callees.kinds or script.qualname(call.func) is not None:
         return
+    if owners and owners.kinds <= {Kind.TENSOR, Kind.BATCH, Kind.ARRAY}:
+        return  # `images.cuda()`, whoever keeps a flag of this name
     related = script.project.related(script)
     name = call.func.attr if isinstance(call.func, ast.Attribute) else None
     if name is None or any(_may_be_code(other, each) for other in related for each in other.syntax_index.stored(name)):

@@ -20,7 +20,7 @@ from autoaccel.dataflow.definitions import Definition, ElementPath
 from autoaccel.dataflow.query import fixpoint
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.library_models.graph_operations import ENDING_METHODS
-from autoaccel.library_models.numpy_functions import ARRAY_METHODS, DRAWING_METHODS
+from autoaccel.library_models.numpy_functions import ARRAY_METHODS, DRAWING_METHODS, GENERATORS
 from autoaccel.library_models.tensor_operations import WHOLE, WITH_INDICES
 from autoaccel.library_models.tensor_views import VIEW_ATTRIBUTES, VIEW_METHODS
 from autoaccel.pytorch.changed_tensors import FACTORIES, LEAVES, is_changed, is_changed_batch, is_copy, passed
@@ -41,7 +41,6 @@ class Origin(enum.IntEnum):
 
 
 VARIABLE = "torch.autograd.Variable"
-_GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState"})
 # Methods that take a tensor for its type, shape or device alone, if they take one.
 _LIKE = VIEW_METHODS | frozenset("type_as to type cuda cpu repeat sum mean max min".split())
 
@@ -249,7 +248,7 @@ def _is_array(script: Script, expression: ast.expr) -> bool:
     """Whether an expression surely is no tensor, as what NumPy draws, casts, and computes of arrays and numbers."""
     match expression:
         case ast.Call(func=ast.Attribute(value=owner, attr=name)) if script.qualname(expression.func) is None:
-            generators = [value.name in _GENERATORS for value in script.values(owner)]
+            generators = [value.name in GENERATORS for value in script.values(owner)]
             drawn = name in DRAWING_METHODS and bool(generators) and all(generators)
             computed = name in ARRAY_METHODS and _is_array(script, owner)
             return drawn or computed or is_copy(script, expression) or _is_no_tensor(script, expression)

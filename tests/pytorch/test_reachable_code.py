@@ -58,6 +58,7 @@ REACHED: dict[str, tuple[str, str, list[str]]] = {
         ["A.go", "B.go"],
     ),
     "a function that is stored on an object": ("def g(): ...\nT = [g]\no.go = g\n", "x.go()", ["g"]),
+    "a method of a tensor, whose name an object stores": ("x = torch.ones(3)\ndef g(): ...\no.go = g\n", "x.go()", []),
     "a number that is stored on an object": ("def g(): ...\nT = [g]\no.go = p.go = 0\n", "x.go()", []),
     "a sum that is stored on an object": ("def g(): ...\nT = [g]\no.go = 0\no.go += y\n", "x.go()", []),
     "a quotient that is stored on an object": ("def g(): ...\nT = [g]\no.go = y / 2\n", "x.go()", []),
