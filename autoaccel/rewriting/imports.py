@@ -88,7 +88,9 @@ def fitting_anchor(places: Places, wanted: AddImport, last: ast.stmt) -> ast.stm
     if all(map(_is_sorted, blocks)) and (len(blocks) > 1 or not any(_is_of_another_section(places, e) for e in torch)):
         key = (int(wanted.name is not None), wanted.module.lower())
         before = [each for each in torch if (_sorting_key(each) or key) < key]
-        if any(map(_is_torch, before)):
+        # `import torch` loads nothing sooner right above what is taken from it
+        beside = before and wanted.module == "torch" and _is_torch(torch[torch.index(before[-1]) + 1])
+        if any(map(_is_torch, before)) or beside:
             return before[-1]
     while places.is_local(between[-1]) and not _is_star(between[-1]) and len(between) > 1:
         between.pop()

@@ -60,7 +60,7 @@ def laid_out(before: Places, after: str) -> str:
             each
             for each in changed
             if each.first in crowded
-            or (_width(_without(ends, each.text)) > longest and each.text.strip() not in moved)
+            or (_width(_without(ends, each.text)) > _limit(before, each, longest) and each.text.strip() not in moved)
             or (not hugging and "\t" not in after and any(map(_is_hugging, each.text.split("\n")[1:])))
         ]
     lines = raw_lines(after)
@@ -74,6 +74,13 @@ def laid_out(before: Places, after: str) -> str:
         laid = Places(text, ast.parse(text))
         text, places = (text, laid) if ast.dump(laid.tree) == ast.dump(tree) else (after, places)
     return text if formatter else _with_comments_in_line(before, places)
+
+
+def _limit(before: Places, statement: _Statement, longest: int) -> int:
+    """How wide a statement may become: a few columns more than any line are better than an author's breaks undone, if
+    nobody says how wide lines are."""
+    broken = statement.first < statement.last and "\\\n" not in statement.text
+    return max(longest, _WIDTHS[-1]) if broken and before.layout.width is None else longest
 
 
 def _without(ends: Set[str], text: str) -> str:

@@ -146,6 +146,27 @@ def test_place_among_sorted_imports(before: str, after: str) -> None:
     assert under.rewritten(under.finding(AddImport("a", "b"))) == f"{after}\n\nuse()\n"
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("import numpy\nfrom torch import nn\n", "import numpy\nimport torch\nfrom torch import nn\n"),
+        (
+            "import numpy\nfrom a import b\nfrom torch import nn\n",
+            "import numpy\nfrom a import b\nfrom torch import nn\nimport torch\n",
+        ),
+        (
+            "import numpy\nimport yaml\nfrom torch import nn\n",
+            "import numpy\nimport yaml\nfrom torch import nn\nimport torch\n",
+        ),
+        ("from torch import nn\nimport numpy\n", "from torch import nn\nimport numpy\nimport torch\n"),
+    ],
+    ids=["above what is taken from it", "not before another library", "not before its section", "unsorted"],
+)
+def test_place_of_torch_itself(before: str, after: str) -> None:
+    under = Subject(f"{before}\n\nuse()\n")
+    assert under.rewritten(under.finding(AddImport("torch"))) == f"{after}\n\nuse()\n"
+
+
 def test_an_import_precedes_its_first_use() -> None:
     under = Subject("import a\nsys.path.append(f())\nimport b\nx = 1\n")
     finding = under.finding(AddImport("accel"), InsertBefore(under.stmt("sys.path"), Code("accel.g()")))

@@ -332,6 +332,16 @@ def test_lines_that_backslashes_end_get_brackets_where_they_are_too_long() -> No
     assert laid_out(places(header), longer) == longer
 
 
+def test_breaks_of_the_author_stay_where_nobody_says_how_wide_lines_are() -> None:
+    before = """self.vgg = nn.ModuleList([nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(inplace=True), nn.MaxPool2d(2, 2),
+                          nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(inplace=True), nn.MaxPool2d(2, 2)])
+"""
+    after = before.replace("nn.MaxPool2d", "accel.MaxPool2d")
+    assert laid_out(places(before), after) == after
+    assert laid_out(places(before, LineLayout(100, False)), after).count("\n") > 2
+    assert laid_out(places(before), after.replace("accel", "the_package_of_all_these_layers")).count("\n") > 2
+
+
 def test_what_goes_on_below_a_wide_line_is_no_reason_to_break_it() -> None:
     wide = f"loader = DataLoader(dataset, {', '.join(f'option_{each}={each}' for each in range(12))})\n"
     before = f"{wide}x = 1\n"
