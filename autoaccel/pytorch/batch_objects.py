@@ -50,11 +50,12 @@ def makes_tensors(script: Script, made: LoaderCall) -> bool:
 
 def _collated(script: Script, collate: ast.expr) -> Values | None:
     """What a collate function gives; None where it is not the project's own."""
-    found = [_result(value) for value in script.values(collate)]
+    found = [collated_by(value) for value in script.values(collate)]
     return union(each for each in found if each is not None) if found and None not in found else None
 
 
-def _result(collate: Value) -> Values | None:
+def collated_by(collate: Value) -> Values | None:
+    """What a function, or an object that is called, gives; None where it is not the project's own."""
     if collate.kind is Kind.FUNCTION and collate.script is not None and collate.node is not None:
         return returned(collate.script, collate.node) or ANY
     if collate.kind is Kind.OBJECT and collate.cls is not None:

@@ -19,6 +19,7 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ANY, NOTHING, Kind, Value, Values, any_item, item, union
 from autoaccel.dataflow.definitions import STAR, Definition
 from autoaccel.library_models.tensor_operations import INFORMATION, METHODS
+from autoaccel.pytorch.batch_objects import collated_by
 from autoaccel.pytorch.batches import changed_in_place, root
 from autoaccel.pytorch.datasets import ITEM_METHODS, item_methods
 from autoaccel.pytorch.host_memory import memory
@@ -37,6 +38,8 @@ _SAME_FOR_BOTH = frozenset(
 
 _COMMON = METHODS | INFORMATION | {*dir(tuple), *dir(list), *dir(dict), "device", "dtype"}
 """What tensors and containers are asked for; other classes may answer to it as well."""
+_OF_TEXTS = frozenset(dir(str))
+"""What texts are asked for, which pinning leaves as they are."""
 
 
 def told_apart(script: Script, made: LoaderCall, uses: tuple[Iteration, ...]) -> str | None:
@@ -98,12 +101,7 @@ def _own_batches(script: Script, made: LoaderCall) -> Values | None:
     values = script.values(collate)
     if values and all(value.kind is Kind.EXTERNAL and value.name in _DEFAULT for value in values):
         return None
-    return union(
-        returned(value.script, value.node)
-        if value.kind is Kind.FUNCTION and value.script is not None and value.node is not None
-        else ANY
-        for value in values
-    )
+    return union(collated_by(value) or ANY for value in values)
 
 
 def _are_new(batches: Values) -> bool:
@@ -178,11 +176,19 @@ def _nexts(use: Iteration) -> Iterator[ast.AST]:
 def _asks_object(use: Iteration, batches: Values) -> bool:
     """Whether a loop asks a part of its batches, of which nothing is known, for what no tensor or container has."""
     return any(value.kind is Kind.UNKNOWN for value in _parts(batches)) and any(
-        attribute.attr not in _COMMON and Kind.UNKNOWN in _taken(file, each, use, batches).kinds
+        attribute.attr not in _COMMON
+        and (attribute.attr not in _OF_TEXTS or _is_defined(use.script, attribute.attr))
+        and Kind.UNKNOWN in _taken(file, each, use, batches).kinds
         for file in use.script.project.related(use.script)
         for attribute in file.find(ast.Attribute)
         for each in _before_moves(file, attribute.value)
     )
+
+
+def _is_defined(script: Script, method: str) -> bool:
+    """Whether the project has a function of a name, by which something else than a text may answer."""
+    files = script.project.related(script)
+    return any(each.name == method for file in files for each in file.find(ast.FunctionDef))
 
 
 def _before_moves(file: Script, expression: ast.expr) -> list[ast.expr]:
