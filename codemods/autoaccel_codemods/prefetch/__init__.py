@@ -160,9 +160,25 @@ def _unmoved(script: Script, loop: ast.AST) -> str:
         match call:
             case ast.Call(func=ast.Attribute(attr="copy_"), args=[part, *_]) if script.kind(part) is Kind.BATCH:
                 return f"its batches are copied into a tensor that is kept, by `{script.source(call.func)}`"
+    for call in script.within(loop, ast.Call):
+        given = any(script.kind(each) is Kind.BATCH for each in call.args)
+        if given and any(_moves_parameter(file, function) for file, function in script.callees(call)):
+            return f"what `{script.source(call.func)}` moves to a device may be something else than a batch"
     if device_expressions.is_used(script):
         return "nothing shows that its batches are moved to a device"
     return "its batches stay on the CPU, and nothing shows that their samples lie in memory"
+
+
+def _moves_parameter(script: Script, function: ast.FunctionDef) -> bool:
+    """Whether a function moves what it is given: `return tensor.cuda() if use_cuda else tensor`."""
+    parameters = {each.arg for each in function.args.args}
+    return any(
+        isinstance(call.func, ast.Attribute)
+        and call.func.attr in ("to", "cuda")
+        and isinstance(call.func.value, ast.Name)
+        and call.func.value.id in parameters
+        for call in script.in_scope(function, ast.Call)
+    )
 
 
 def _is_handed_out(script: Script, loop: ast.AST) -> bool:
