@@ -16,6 +16,7 @@ from autoaccel.dataflow.syntax_index import breadth_first, is_constant, last_nam
 from autoaccel.library_models import autocast_operations
 from autoaccel.library_models.tensor_operations import NO_LOW_PRECISION_KERNELS, WRITING_ROWS
 from autoaccel.library_models.tensor_views import VIEWS
+from autoaccel.pytorch.kept_state import is_layer_weight
 from autoaccel_codemods.autocast import filled_numbers, skip_reasons
 from autoaccel_codemods.autocast.blockers import PRECISION, SPARSE, Problem, is_custom_function, problem_at
 from autoaccel_codemods.autocast.value_origins import is_computed
@@ -172,7 +173,10 @@ def _is_cast(script: Script, part: ast.AST) -> bool:
 def _in_float32(script: Script, expression: ast.expr, device: str, depth: int = CASTS) -> bool:
     """Whether a value is surely no tensor in low precision in a region on a device: cast, computed in float32, or
     nothing that the region computes, as what a loader gives."""
-    return _is_made_in_float32(script, expression, device, depth) or not is_computed(script, expression)
+    if _is_made_in_float32(script, expression, device, depth):
+        return True
+    trained = isinstance(expression, ast.Attribute) and is_layer_weight(script, expression)
+    return not trained and not is_computed(script, expression)
 
 
 def _is_made_in_float32(script: Script, expression: ast.expr, device: str, depth: int) -> bool:
