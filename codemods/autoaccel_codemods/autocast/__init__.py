@@ -117,7 +117,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         [changed_arguments]     whether a loss changes what it is given, which a copy in float32 would hide
         [sigmoid_bce]           sigmoids that go into a binary cross-entropy, which are computed in float32
         [unsafe_operations]     what does not work in low precision, in all the code that the regions reach
-        [filled_numbers]        numbers that it cannot hold
+        [filled_numbers]        numbers that it cannot hold, where tensors are filled or bounded by them
         [lost_digits]           differences of rounded numbers, of which little is left
         [expanded_squares]      squared distances and variances by their expanded formulas
         [coarse_steps]          what is finer than the steps of bfloat16
@@ -135,6 +135,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         [float_tensors]         whether an expression surely is one tensor of decimals
         [tensor_content]        what values hold, joined and mixed
         [operation_content]     what operations of torch give
+        [float16_range]         numbers that float16 cannot hold, where they meet low precision
         [gradient_uses]         names of which gradients surely are taken
         literal_gain            whether it could be faster at all, to go by the literal numbers of the file
         step_edits              the edits that all of this comes to
@@ -161,7 +162,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             yield RULE.skip(*problem)
             continue
         edits = step_edits(script, step, placed, scaled, names)
-        yield RULE.finding(step.backwards[0].call, _message(step, scaled), *script.import_runtime, *edits)
+        message = _message(step, scaled.obstacles[0][1] if scaled.obstacles else placed.no_float16)
+        yield RULE.finding(step.backwards[0].call, message, *script.import_runtime, *edits)
     if not training_steps(script):
         for call, framework in framework_settings.told(script):
             yield RULE.skip(call, step_problems.run_by(script, framework))
@@ -173,18 +175,20 @@ def _planned(
 ) -> tuple[Regions, Scaling, Problem | None]:
     """Regions and scalers of a step, and the first problem with them."""
     placed = regions.place_regions(script, step, narrow=narrow, apart=apart)
-    # Where float16 is out of the question no gradient needs a scaler, as on a CPU. Where none can be had, float16 is.
-    in_float16 = not placed.needs_range and backend_settings.may_leave_the_cpu(script)
-    scaled = gradient_scaling.scale_gradients(script, step) if in_float16 else Scaling()
-    if scaled.obstacles:
-        scaled = Scaling(obstacles=scaled.obstacles, problems=scaled.problems)
-    problem = next(iter((*placed.problems, *scaled.problems)), None)
-    if problem is not None:
-        return placed, scaled, problem
+    if placed.problems:
+        return placed, Scaling(), placed.problems[0]
     hoists = [hoist for region in placed.regions for hoist in region.hoists]
     report_at = step.backwards[0].call
     statements = placed.statements(script)
     flow = low_precision_flow.find(script, statements, hoists, placed.float32_casts, report_at, placed.lifted)
+    placed.no_float16 = placed.no_float16 or flow.no_float16
+    # Where float16 is out of the question no gradient needs a scaler, as on a CPU. Where none can be had, float16 is.
+    in_float16 = placed.no_float16 is None and backend_settings.may_leave_the_cpu(script)
+    scaled = gradient_scaling.scale_gradients(script, step) if in_float16 else Scaling()
+    if scaled.obstacles:
+        scaled = Scaling(obstacles=scaled.obstacles, problems=scaled.problems)
+    if scaled.problems:
+        return placed, scaled, scaled.problems[0]
     placed.float32_casts += flow.float32_casts
     if not flow.computes:
         return placed, scaled, (report_at, skip_reasons.NO_PRODUCTS)
@@ -209,17 +213,26 @@ def _evaluation_only(script: Script) -> Iterator[Finding | Skipped]:
         if (reason := literal_gain.small(script, [each.call], code)) is not None:
             yield RULE.skip(each.call, reason)
             continue
-        float16 = not unsafe_operations.needs_range(code) and backend_settings.may_leave_the_cpu(script)
+        no_float16 = unsafe_operations.needs_range(code, script) or flow.no_float16
+        float16 = no_float16 is None and backend_settings.may_leave_the_cpu(script)
         header, naming = region_header(script, each.statement, float16=float16)
         casts = [Replace(part, Code("{0}.float()", (part,))) for part in (each.call, *flow.float32_casts)]
         wrapped = WrapStatements(each.statement, each.statement, header, None)
         yield RULE.finding(
-            each.call, "the evaluation runs in float32", *script.import_runtime, *naming, wrapped, *casts
+            each.call,
+            f"the evaluation runs in float32{_unscaled(no_float16)}",
+            *script.import_runtime,
+            *naming,
+            wrapped,
+            *casts,
         )
 
 
-def _message(step: TrainingStep, scaled: Scaling) -> str:
+def _message(step: TrainingStep, no_float16: str | None) -> str:
     count = len(step.backwards)
     passes = f" ({count} backward passes)" if count > 1 else ""
-    unscaled = f"; no float16: {scaled.obstacles[0][1]}" if scaled.obstacles else ""
-    return f"the training step runs in float32{passes}{unscaled}"
+    return f"the training step runs in float32{passes}{_unscaled(no_float16)}"
+
+
+def _unscaled(no_float16: str | None) -> str:
+    return "" if no_float16 is None else f"; no float16: {no_float16}"

@@ -113,10 +113,13 @@ def unseen_hooks(script: Script, report_at: ast.AST) -> Iterator[Problem]:
 
 def problem_at(at: Script, node: ast.AST, reason: str, script: Script, report_at: ast.AST) -> Problem:
     """A problem of the analysed script; of one in another file it names the place, and is told at `report_at`."""
-    if at is script:
-        return node, reason
+    return (node, reason) if at is script else (report_at, place(at, node, reason, script))
+
+
+def place(at: Script, node: ast.AST, reason: str, script: Script) -> str:
+    """A reason and where it lies, seen from the analysed script."""
     file = "another file" if at.path is None else at.path.name
-    return report_at, f"{reason} ({file}, line {getattr(node, 'lineno', 1)})"
+    return f"{reason} ({'' if at is script else f'{file}, '}line {getattr(node, 'lineno', 1)})"
 
 
 def _gradient_code(script: Script) -> Iterator[tuple[ast.expr, str]]:

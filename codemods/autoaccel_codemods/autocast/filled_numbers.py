@@ -40,14 +40,16 @@ def beyond_bfloat16(script: Script, call: ast.Call) -> str | None:
     return next((script.source(each) for each in given if _may_be_spelled(script, each, _FLOAT32_LIMITS)), None)
 
 
-def beyond_float16(script: Script, call: ast.Call) -> bool:
-    """Whether a call may fill or bound a tensor with what float16 cannot hold: scores are masked by `-1e9`, by whatever
-    name, and other numbers are looked for in the text."""
+def beyond_float16(script: Script, call: ast.Call) -> str | None:
+    """What a call fills or bounds a tensor with that float16 cannot hold, or may not: scores are masked by `-1e9`, by
+    whatever name, and other numbers are looked for in the text."""
     name = last_name(call.func)
     if name not in _FILLS | _BOUNDS or _is_of_arrays(script, call):
-        return False
-    given = [each for each in _numbers(call) if not _fits(script, each, _FLOAT16_LIMIT)]
-    return any(name in _MASKS or _may_be_spelled(script, each, _LARGE) for each in given)
+        return None
+    given = (each for each in _numbers(call) if not _fits(script, each, _FLOAT16_LIMIT))
+    return next(
+        (script.source(each) for each in given if name in _MASKS or _may_be_spelled(script, each, _LARGE)), None
+    )
 
 
 def _numbers(call: ast.Call) -> list[ast.expr]:

@@ -26,8 +26,8 @@ from autoaccel.library_models.tensor_views import VIEWS
 from autoaccel.pytorch import implicit_calls, module_containers
 from autoaccel.pytorch.reachable_code import running_code
 from autoaccel.pytorch.step_effects import Effect, call_effects
-from autoaccel_codemods.autocast import expression_flow, skip_reasons
-from autoaccel_codemods.autocast.blockers import Problem, problem_at
+from autoaccel_codemods.autocast import expression_flow, float16_range, skip_reasons
+from autoaccel_codemods.autocast.blockers import Problem, place, problem_at
 from autoaccel_codemods.autocast.call_flow import TORCH
 from autoaccel_codemods.autocast.expression_flow import ITERATED
 from autoaccel_codemods.autocast.float_tensors import content
@@ -69,6 +69,7 @@ class LowPrecisionFlow:
     float32_casts: list[ast.expr] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     computes: bool = True  # whether autocast may compute anything of it in low precision
+    no_float16: str | None = None  # why its numbers may not fit it
 
 
 def find(
@@ -99,8 +100,17 @@ def find(
             continue
         if not search.more_casts:
             found = sorted([*search.problems, *ties], key=lambda each: (each[0].lineno, each[0].col_offset))  # type: ignore[attr-defined]
-            return LowPrecisionFlow(list(casts)[given:], found, search.computes)
+            return LowPrecisionFlow(list(casts)[given:], found, search.computes, _no_float16(search))
         casts.update(search.more_casts)
+
+
+def _no_float16(search: Search) -> str | None:
+    """Why what is in low precision must not be in float16, and where."""
+    for low in search.known:
+        reason = float16_range.lost(low.script, low.node, computed=low.node in search.sources)
+        if reason is not None:
+            return place(low.script, low.node, reason, search.script)
+    return None
 
 
 class Search:

@@ -89,7 +89,7 @@ class Regions:
     problems: list[Problem] = field(default_factory=list)
     reduced: set[str] = field(default_factory=set)
     code: list[ScriptNode] = field(default_factory=list)
-    needs_range: bool = False  # its numbers do not fit float16
+    no_float16: str | None = None  # why its numbers may not fit it
 
     def statements(self, script: Script) -> Iterator[ast.stmt]:
         """Every statement that stands in a region."""
@@ -147,13 +147,14 @@ class _Planner:
         if self.probabilities:
             self.found.float32_casts += sigmoid_arguments(self.found.code, self.script)
         saturates = self.probabilities and out_of_reach(self.found.code, self.script)
-        self.found.needs_range = (
-            saturates
-            or unsafe_operations.sees_gradients(reachable_code(self.script, self._outside(inside)))
-            or unsafe_operations.needs_range(self.found.code)
-            or unsafe_operations.looks_for_overflows(self.script)
-        )
+        self.found.no_float16 = self._no_float16(inside) if not saturates else skip_reasons.SATURATES
         return self.found
+
+    def _no_float16(self, inside: list[ast.AST]) -> str | None:
+        if unsafe_operations.sees_gradients(reachable_code(self.script, self._outside(inside))):
+            return skip_reasons.SCALED_FUNCTION
+        found = unsafe_operations.needs_range(self.found.code, self.script)
+        return found or (skip_reasons.OVERFLOWS if unsafe_operations.looks_for_overflows(self.script) else None)
 
     def _given_results(self, inside: list[ast.AST]) -> list[ast.stmt]:
         """The statements outside of the regions that are given results of these as they are."""

@@ -18,7 +18,7 @@ from autoaccel.library_models.tensor_operations import NO_LOW_PRECISION_KERNELS,
 from autoaccel.library_models.tensor_views import VIEWS
 from autoaccel.pytorch.kept_state import is_layer_weight
 from autoaccel_codemods.autocast import filled_numbers, skip_reasons
-from autoaccel_codemods.autocast.blockers import PRECISION, SPARSE, Problem, is_custom_function, problem_at
+from autoaccel_codemods.autocast.blockers import PRECISION, SPARSE, Problem, is_custom_function, place, problem_at
 from autoaccel_codemods.autocast.value_origins import is_computed
 
 _REMOVED = frozenset(f"torch.{name}" for name in "symeig eig solve lstsq".split())  # refused it as long as they were
@@ -287,23 +287,31 @@ def _computed_norm(script: Script, call: ast.Call) -> bool:
     return not any(base.startswith("torch.nn.") and base != "torch.nn.Module" for base in lineage)
 
 
-def needs_range(code: list[ScriptNode]) -> bool:
-    """Whether code uses numbers that float16 cannot hold: `masked_fill(mask, -1e9)`, gram matrices of feature maps,
-    `log(p + 1e-8)`."""
+def needs_range(code: list[ScriptNode], file: Script) -> str | None:
+    """Which numbers in code, and where, float16 cannot hold: `masked_fill(mask, -1e9)`, gram matrices of feature maps,
+    `log(p + 1e-8)`. Those that meet low precision by themselves are `float16_range`'s."""
     for script, node in code:
-        for call in script.within(node, ast.Call):
-            if filled_numbers.beyond_float16(script, call):
-                return True
-            if last_name(call.func) in _AT_LEAST and any(map(_tiny, given_values(call))):
-                return True
-            if last_name(call.func) in ("bmm", "mm", "matmul") and _gram(script, call):
-                return True
-        for part in script.within(node, ast.BinOp):
-            if isinstance(part.op, ast.Add) and (_tiny(part.right) or _tiny(part.left)):
-                return True
-            if isinstance(part.op, ast.MatMult) and _transposed(script, part.right, part.left):
-                return True
-    return False
+        for part in (*script.within(node, ast.Call), *script.within(node, ast.BinOp)):
+            if (reason := _beyond_float16(script, part)) is not None:
+                return place(script, part, reason, file)
+    return None
+
+
+def _beyond_float16(script: Script, part: ast.Call | ast.BinOp) -> str | None:
+    match part:
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            tiny = next(filter(_tiny, (right, left)), None)
+        case ast.BinOp(op=ast.MatMult(), left=left, right=right) if _transposed(script, right, left):
+            return skip_reasons.GRAM
+        case ast.Call() if (number := filled_numbers.beyond_float16(script, part)) is not None:
+            return skip_reasons.BEYOND_FLOAT16.format(number=number)
+        case ast.Call() if last_name(part.func) in ("bmm", "mm", "matmul") and _gram(script, part):
+            return skip_reasons.GRAM
+        case ast.Call() if last_name(part.func) in _AT_LEAST:
+            tiny = next(filter(_tiny, given_values(part)), None)
+        case _:
+            tiny = None
+    return None if tiny is None else skip_reasons.ROUNDED_TO_ZERO.format(number=script.source(tiny))
 
 
 def sees_gradients(code: list[ScriptNode]) -> bool:

@@ -22,6 +22,7 @@ SAME_NUMBERS = VIEWS | frozenset(
     take take_along_dim repeat_interleave""".split()
 )
 _GIVEN = frozenset({Kind.NUMBER, Kind.BOOL, Kind.NONE, Kind.STRING, Kind.PARAMETER, Kind.BATCH, Kind.ARRAY})
+_BASE, _EXPONENT = 1024.0, 64.0  # of powers that are computed
 _PI = frozenset({"math.pi", "numpy.pi", "torch.pi"})
 
 
@@ -125,6 +126,8 @@ def value_of(script: Script, expression: ast.expr, seen: tuple[Definition, ...] 
                     return first + second
                 case ast.Sub():
                     return first - second
+                case ast.Pow() if 0 < first <= _BASE and abs(second) <= _EXPONENT:
+                    return float(first) ** second
             return None
         case ast.Name() if len(definitions := script.definitions(expression)) == 1 and definitions[0] not in seen:
             whole = definitions[0].whole
