@@ -8,9 +8,11 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from autoaccel.dataflow.definitions import Qualified
+from autoaccel.dataflow.qualified_names import canonical
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import last_name
-from autoaccel.library_models.python_names import LOOKING, TEXT_RUNNERS
+from autoaccel.library_models.python_names import BUILTINS, LOOKING, TEXT_RUNNERS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -198,8 +200,9 @@ def _names(module: Script, above: frozenset[Script]) -> tuple[tuple[Script, str]
     if "__getattr__" in scope.definitions or any(may_change(module, call) for call in own(module)):
         return None
     runs = (
-        isinstance(each.func, ast.Name) or (module.qualname(each.func) or "").startswith("builtins.")
+        isinstance(each.func, ast.Name) or (known is not None and known.name.startswith("builtins."))
         for each in module.syntax_index.calls_named(*TEXT_RUNNERS)
+        for known in (module.reaching_definitions.qualified(each.func),)  # `qualname` asks for the names of modules
     )
     if any(runs) or module.syntax_index.calls_named("setattr") or "sys.modules" in module.text:
         return None
@@ -215,6 +218,34 @@ def _names(module: Script, above: frozenset[Script]) -> tuple[tuple[Script, str]
             return None
         found |= {each: None for each in given if taken_by_star(source[0], each[1])}
     return tuple(found)
+
+
+@once
+def starred_libraries(script: Script) -> dict[str, Qualified]:
+    """The names that a file gets from libraries through the star imports of files of the project, and what they stand
+    for: imported there, all of one place, bound nowhere else. Empty where a star may bring other names, or none."""
+    if not script.module_scope.stars or script.package or (known := names(script)) is None:
+        return {}
+    stars = (each for each in script.find(ast.ImportFrom) if each.names[0].name == "*")
+    if not all(isinstance(script.parent(each), ast.Module) for each in stars):
+        return {}
+    scopes = script.reaching_definitions.scopes.values()
+    givers: dict[str, list[Script]] = {}
+    for giver, name in known:
+        givers.setdefault(name, []).append(giver)
+    found: dict[str, Qualified] = {}
+    for name, (giver, *others) in givers.items():
+        bound = giver.module_scope.definitions[name]
+        (target, level), *more = dict.fromkeys((each.target, each.level) for each in bound)
+        if others or more or not target or level or any(each.how != "import" for each in bound):
+            continue
+        if name in BUILTINS or name in giver.replaced_names or any(name in each.definitions for each in scopes):
+            continue
+        if any(each.id == name and isinstance(each.ctx, ast.Del) for each in giver.find(ast.Name)):
+            continue
+        if not giver.package and not any(each.project.is_local(each, target, 0) for each in (script, giver)):
+            found[name] = Qualified(canonical(target), target, level)
+    return found
 
 
 def is_dunder(name: str) -> bool:

@@ -17,7 +17,7 @@ from autoaccel.analysis.value_inference import Inference
 from autoaccel.dataflow.abstract_values import ANY, ClassRef, Kind, Value, Values
 from autoaccel.dataflow.call_arguments import bind_argument
 from autoaccel.dataflow.completeness import Answer, CallSite, Incomplete
-from autoaccel.dataflow.definitions import Definition, Scope
+from autoaccel.dataflow.definitions import Definition, Qualified, Scope
 from autoaccel.dataflow.qualified_names import canonical
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.reaching_definitions import ReachingDefinitions
@@ -105,7 +105,7 @@ class Script:
     def qualname(self, expression: ast.AST) -> str | None:
         """`torch.zeros` for whatever the script writes for it: through imports and aliases, in the canonical spelling.
 
-        None when the root is not an import, is rebound, or comes by star import.
+        None when the root is not an import, is rebound, or comes by a star import that is not followed.
         """
         try:
             return self._qualnames[expression]  # most are asked for again and again
@@ -114,13 +114,27 @@ class Script:
             return known
 
     def _qualname(self, expression: ast.AST) -> str | None:
-        found = self.reaching_definitions.qualified(expression)
+        found = self.qualified(expression)
         if found is None or (self.replaced_names and self._is_replaced(expression)):
             return None
         if not self.package:
             return found.name
         known = self.project.library_name(self, found.target, found.level)
         return found.name if known is None else found.under(known)
+
+    def qualified(self, expression: ast.AST) -> Qualified | None:
+        """What an imported name, or an attribute of one, stands for, by itself or through a star import of a file of
+        the project; None when it is rebound or none."""
+        found = self.reaching_definitions.qualified(expression)
+        if found is not None or not self.module_scope.stars:
+            return found
+        match expression:
+            case ast.Name(id=name):
+                return namespaces.starred_libraries(self).get(name)
+            case ast.Attribute(value=value, attr=attr) if (base := self.qualified(value)) is not None:
+                return Qualified(canonical(f"{base.name}.{attr}"), base.target, base.level, (*base.rest, attr))
+            case _:
+                return None
 
     @cached_property
     def qualified_names(self) -> tuple[tuple[ast.Name, str], ...]:
@@ -140,7 +154,7 @@ class Script:
         return known
 
     def _is_project_name(self, expression: ast.AST) -> bool:
-        found = self.reaching_definitions.qualified(expression)
+        found = self.qualified(expression)
         if found is None or (self.replaced_names and self._is_replaced(expression)):
             return False
         if self.package and self.project.library_name(self, found.target, found.level) is not None:
@@ -152,7 +166,7 @@ class Script:
     def in_folder(self, expression: ast.AST) -> tuple[Script, str | None] | None:
         """The file, and the name in it, that a name leads to through a folder that is no file itself: after
         `import models.resnet`, `models.resnet.ResNet` where `models` has no `__init__.py`. None for all others."""
-        found = self.reaching_definitions.qualified(expression)
+        found = self.qualified(expression)
         if found is None or found.target not in self._dotted_imports or not found.rest:
             return None
         if self.project.is_local(self, found.target, found.level):
@@ -193,8 +207,9 @@ class Script:
     @cached_property
     def _calls_by_qualname(self) -> dict[str, list[ast.Call]]:
         found: dict[str, list[ast.Call]] = {}
-        for call, named in self.reaching_definitions.named_calls:
-            name = named.name if not self.package and not self.replaced_names else self.qualname(call.func)
+        plain = not self.package and not self.module_scope.stars
+        named = ((call, each.name) for call, each in self.reaching_definitions.named_calls)
+        for call, name in named if plain else ((call, self.qualname(call.func)) for call in self.find(ast.Call)):
             if name is not None:
                 found.setdefault(name, []).append(call)
         return found
@@ -300,6 +315,13 @@ class Script:
             if definitions and all(isinstance(self.parent(each.node), ast.Module | ast.Try) for each in definitions):
                 yield name, definitions
 
+    def _library_names(self) -> Iterator[tuple[str, str]]:
+        """Those of them that stand for one thing of a library, and its qualified name."""
+        for name, definitions in self._imported_names():
+            targets = {canonical(each.target) for each in definitions if each.target is not None}
+            if len(targets) == 1 and not any(each.level for each in definitions):
+                yield name, targets.pop()
+
     def runtime_name(self, expression: ast.AST) -> str | None:
         """`autocast` for `accel.autocast`: the runtime function that an expression names."""
         qualified = self.qualname(expression)
@@ -324,13 +346,12 @@ class Script:
             if module is not None and qualified.startswith(module + "."):
                 return self.source(beside.value) + qualified[len(module) :], ()
         best: str | None = None
-        for name, definitions in self._imported_names():
-            targets = {canonical(each.target) for each in definitions if each.target is not None}
-            known = targets.pop() if len(targets) == 1 and not any(each.level for each in definitions) else ""
+        starred = ((name, each.name) for name, each in namespaces.starred_libraries(self).items())
+        for name, known in (*self._library_names(), *starred):
             if known == qualified:
                 return name, ()
             spelled = name + qualified[len(known) :]
-            if known and qualified.startswith(known + ".") and (best is None or len(spelled) < len(best)):
+            if qualified.startswith(known + ".") and (best is None or len(spelled) < len(best)):
                 best = spelled
         if best is not None:
             return best, ()

@@ -100,7 +100,7 @@ def _beyond(script: Script, expression: ast.expr, *, tiny: bool) -> str | None:
 
 def _behind(script: Script, node: ast.expr) -> Iterator[Place]:
     """What stands for a number elsewhere: attributes, imported names, defaults, tensors without dimensions."""
-    found = script.reaching_definitions.qualified(node) if script.is_project_name(node) else None
+    found = script.qualified(node) if script.is_project_name(node) else None
     if found is not None:
         module, name = script.project.imported(script, found.dotted, found.level) or (script, None)
         bound = module.module_scope.definitions.get(name or "", ())

@@ -126,8 +126,8 @@ def value_of(script: Script, expression: ast.expr, seen: tuple[Definition, ...] 
                     return first + second
                 case ast.Sub():
                     return first - second
-                case ast.Pow() if 0 < first <= _BASE and abs(second) <= _EXPONENT:
-                    return float(first) ** second
+                case ast.Pow() if 1 <= first <= _BASE and abs(second) <= _EXPONENT:
+                    return math.pow(first, second)
             return None
         case ast.Name() if len(definitions := script.definitions(expression)) == 1 and definitions[0] not in seen:
             whole = definitions[0].whole
