@@ -145,12 +145,15 @@ def edited(original: Block, updated: Block, edits: StatementEdits, renderer: Ren
 
 
 def without_empty_else(original: cst.If, updated: cst.If, edits: StatementEdits) -> cst.If:
-    """The choice without an `else` whose one statement was removed, if that leaves no comment."""
+    """The choice without an `else` whose statements were all removed, if that leaves no comment."""
     match original.orelse:
-        case cst.Else(body=cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[only])])) if only in edits.removed:
-            pass
+        case cst.Else(body=cst.IndentedBlock(body=lines)):
+            parts = (each.body if isinstance(each, cst.SimpleStatementLine) else [each] for each in lines)
+            statements = {each for part in parts for each in part}
         case _:
             return updated
+    if not edits.removed.issuperset(statements):
+        return updated
     match updated.orelse:
         case (
             cst.Else(body=cst.IndentedBlock(body=[cst.SimpleStatementLine(body=[cst.Pass()]) as left]) as block) as end

@@ -79,6 +79,7 @@ def _changed_outside(places: Places, edits: Sequence[Edit], after: str) -> str |
         # A file without a final line end stays without one, whichever line is the last.
         before[-1], rest[-1] = before[-1] + newline_of(places.text), rest[-1] + newline_of(places.text)
     edited = {line for edit in edits for line in _edited_lines(places, edit)}
+    edited.update(_emptied_elses(places, edits))
     gaps = {line for edit in edits for line in _gaps(places, edit)}
     position = 0
     for run in _runs(len(before), edited, gaps):
@@ -124,9 +125,6 @@ def _edited_lines(places: Places, edit: Edit) -> Iterator[int]:
             line = places.first_line(statement)
             yield from range(line, (statement.end_lineno or statement.lineno) + 1)
             yield from _rest_of_block(places, statement)
-            around = places.parent(statement)
-            if isinstance(around, ast.If) and around.orelse == [statement]:  # the `else` goes with it
-                yield from range((around.body[-1].end_lineno or line) + 1, line)
             # The blank lines above it may go, too, and comments that move with it.
             while line > 1 and (not (above := places.lines[line - 2].strip()) or (moved and above.startswith("#"))):
                 line -= 1
@@ -138,6 +136,14 @@ def _edited_lines(places: Places, edit: Edit) -> Iterator[int]:
                     yield from _own_lines(places, holder)
                 if isinstance(node, ast.expr | ast.keyword):
                     yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def _emptied_elses(places: Places, edits: Sequence[Edit]) -> Iterator[int]:
+    """The lines of an `else` that goes with all of its statements."""
+    removed = {edit.statement for edit in edits if isinstance(edit, RemoveStatement)}
+    for around in {places.parent(each) for each in removed}:
+        if isinstance(around, ast.If) and around.orelse and removed.issuperset(around.orelse):
+            yield from range((around.body[-1].end_lineno or 0) + 1, places.first_line(around.orelse[0]))
 
 
 def _gaps(places: Places, edit: Edit) -> Iterator[int]:

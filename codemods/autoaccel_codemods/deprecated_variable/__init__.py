@@ -12,6 +12,7 @@ Left alone:
 - `volatile=True`, which torch ignores with a warning, where gradients are on: what it governed is `no-grad-eval`'s
   business, after which it goes;
 - what may not be a tensor, and `requires_grad=` that may not be a bool;
+- `isinstance(x, Variable)` above a branch for `isinstance(x, torch.Tensor)`;
 - `Variable` that is handed on (but to `map`, over a tuple that is written out), subclassed or named in an annotation;
 - `x.data[0]` of what may have dimensions, and where the error that it raises may be caught;
 - an import of `Variable` that other files, or names that the program computes, may read.

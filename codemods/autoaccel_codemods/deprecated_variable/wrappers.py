@@ -42,6 +42,8 @@ def edits(script: Script, use: ast.expr) -> Edits | str:
     if call is not None:
         return _tensor(script, call)
     if _is_tested(script, use):
+        if _is_tested_below(script, use):
+            return "a branch below asks for a tensor, which would be the same question"
         spelling, imports = script.spell("torch.Tensor", use)
         return Replace(use, Code(spelling)), *imports
     if (mapped := _mapped(script, use)) is not None:
@@ -86,6 +88,19 @@ def _is_tested(script: Script, use: ast.expr) -> bool:
             return second is node and not script.definitions(name)
         case _:
             return False
+
+
+def _is_tested_below(script: Script, use: ast.expr) -> bool:
+    """`if isinstance(x, Variable): … elif isinstance(x, torch.Tensor): …`, of the time when these were two things."""
+    test = script.parent(use)
+    branch = script.parent(test) if test is not None else None
+    while isinstance(branch, ast.If) and len(branch.orelse) == 1:
+        (branch,) = branch.orelse
+        match test, branch:
+            case ast.Call(args=[value, _]), ast.If(test=ast.Call(func=ast.Name(id="isinstance"), args=[again, cls])):
+                if ast.dump(again) == ast.dump(value) and script.qualname(cls) == "torch.Tensor":
+                    return True
+    return False
 
 
 def _tensor(script: Script, call: ast.Call) -> Edits | str:
