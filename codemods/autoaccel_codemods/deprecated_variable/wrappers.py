@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from autoaccel.analysis import Script
+from autoaccel.analysis.rebound_names import rebound_names
 from autoaccel.analysis.statement_comments import lone_comment_above
 from autoaccel.dataflow.abstract_values import Kind
+from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import is_constant
 from autoaccel.edits import Code, Comment, Edit, Replace
 from autoaccel.pytorch.evaluation_passes import evaluations
 from autoaccel.pytorch.gradients import called_in_grad_mode, in_grad_mode
+from autoaccel.pytorch.reachable_code import reachable_code
 from autoaccel.pytorch.tensor_kinds import is_tensor
 from autoaccel.pytorch.tensor_origins import VARIABLE, Origin, origin
 
@@ -121,13 +124,57 @@ def _tensor(script: Script, call: ast.Call) -> Edits | str:
         return "`requires_grad` may not be a bool"
     known = origin(script, tensor)
     # A tensor that others know is not made to require gradients: that would change theirs.
-    bare = known is Origin.NEW or (plain and (known is Origin.SHARED or _is_detached(script, call)))
+    new = known is Origin.NEW or _takes_its_place(script, call, tensor)
+    bare = new or (plain and (known is Origin.SHARED or _is_detached(script, call)))
     text = "{0}" if bare else "{0}.detach()"
     if asked is None or plain:
         return (Replace(call, Code(text, (tensor,))),)
     if is_constant(asked, True):
         return (Replace(call, Code(f"{text}.requires_grad_()", (tensor,))),)
     return (Replace(call, Code(f"{text}.requires_grad_({{1}})", (tensor, asked))),)
+
+
+def _takes_its_place(script: Script, call: ast.Call, tensor: ast.expr) -> bool:
+    """Whether nobody else has the tensor: `x = torch.empty(8)`, `if cuda: x = x.cuda()`, `x = Variable(x)`."""
+    statement = script.parent(call)
+    match statement, tensor:
+        case ast.Assign(targets=[ast.Name(id=target)]), ast.Name(id=name) if target == name:
+            definitions, reads = dict.fromkeys(script.definitions(tensor)), {tensor}
+        case _:
+            return False
+    if any(each.scope.parent is None and each.name in rebound_names(script) for each in definitions):
+        return False
+    pending = [*definitions]
+    while pending:
+        value = pending.pop().whole
+        match value:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner) as read, attr="cuda" | "cpu" | "to")) if (
+                owner == name and read not in reads
+            ):
+                reads.add(read)
+                new = [each for each in script.definitions(read) if each not in definitions]
+                definitions.update(dict.fromkeys(new))
+                pending += new
+            case None:
+                return False
+            case _ if origin(script, value) is not Origin.NEW:
+                return False
+    others = [use for each in definitions for use in script.uses(each) if use not in reads]
+    return not others or _run_later(script, statement, definitions, others)
+
+
+def _run_later(script: Script, last: ast.stmt, definitions: Collection[Definition], uses: list[ast.Name]) -> bool:
+    """Whether uses of a module's name stand in functions that no statement before the last one runs, or hands on."""
+    body = script.tree.body
+    if last not in body or any(script.function(use) is None for use in uses):
+        return False
+    first = min(body.index(each) for each in body for made in definitions if script.inside(made.node, each))
+    before = body[first : body.index(last)]
+    named = {each.id for statement in before for each in script.within(statement, ast.Name)}
+    if any(getattr(each, "name", None) in named for use in uses for each in script.ancestors(use)):
+        return False
+    reached = reachable_code(script, before)
+    return {part for other, node in reached for part in other.within(node, ast.Name)}.isdisjoint(uses)
 
 
 def _is_part_of_buffer(script: Script, expression: ast.expr) -> bool:
