@@ -147,8 +147,8 @@ def edited(original: Block, updated: Block, edits: StatementEdits, renderer: Ren
 def without_empty_else(original: cst.If, updated: cst.If, edits: StatementEdits) -> cst.If:
     """The choice without an `else` whose statements were all removed, if that leaves no comment."""
     match original.orelse:
-        case cst.Else(body=cst.IndentedBlock(body=lines)):
-            parts = (each.body if isinstance(each, cst.SimpleStatementLine) else [each] for each in lines)
+        case cst.Else(body=cst.IndentedBlock(body=held)):
+            parts = (each.body if isinstance(each, cst.SimpleStatementLine) else [each] for each in held)
             statements = {each for part in parts for each in part}
         case _:
             return updated

@@ -291,7 +291,8 @@ def needs_range(code: list[ScriptNode], file: Script) -> str | None:
     """Which numbers in code, and where, float16 cannot hold: `masked_fill(mask, -1e9)`, gram matrices of feature maps,
     `log(p + 1e-8)`. Those that meet low precision by themselves are `float16_range`'s."""
     for script, node in code:
-        for part in (*script.within(node, ast.Call), *script.within(node, ast.BinOp)):
+        parts: list[ast.Call | ast.BinOp] = [*script.within(node, ast.Call), *script.within(node, ast.BinOp)]
+        for part in parts:
             if (reason := _beyond_float16(script, part)) is not None:
                 return place(script, part, reason, file)
     return None

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from autoaccel.analysis import load
+from autoaccel.edits import Finding
 from autoaccel_codemods import autocast
 
 TRAINING = """\
@@ -100,7 +101,7 @@ REASONS = {
 
 def _message(body: str) -> str:
     script = load(TRAINING.replace("{body}", body))
-    (found,) = (each for each in autocast.check(script) if hasattr(each, "edits"))
+    (found,) = (each for each in autocast.check(script) if isinstance(each, Finding))
     return found.message
 
 
