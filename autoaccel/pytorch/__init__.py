@@ -62,7 +62,6 @@ Data:
     host_memory          the batches in whose memory an expression may lie
     host_reads           where the host reads what is in a tensor: tests, conversions, texts, sizes, masks
     host_writes          whether the host changes a batch while it is copied
-    note_methods         methods and classes that keep numbers, and do nothing else
 
 Tensors:
     device_moves         `.to`, `.cuda`, `.type_as` in any spelling

@@ -14,7 +14,6 @@ script.
                        and `shard`: what workers draw, and which part of a stream is theirs
     in_memory          `in_memory`: batches of data in memory, looked up whole; `prefetch` uses it as well
     running_total      `total` and `item`: sums that are kept on the device until they are read
-    deferred_calls     `defer` and `settled`: numbers that are noted in a list or a meter once it is read
     distributed        `device`, `distribute`, `save`, `first`, `path`, `agreed`: the same by several processes
     best_epoch         `early_stopping`: when to end a loop over epochs, and the weights of its best epoch
     optim              `optimizer`: all parameters updated in one kernel, where that is faster
@@ -38,7 +37,6 @@ from .amp.grad_scaler import grad_scaler
 from .backends.backend_setting import cudnn_benchmark, matmul_precision
 from .best_epoch import early_stopping
 from .compile.in_place_compile import compile  # noqa: A004 - scripts say accel.compile
-from .deferred_calls import defer, settled
 from .distributed import agreed, device, distribute, first, path, save
 from .in_memory.whole_batches import in_memory
 from .loading.loader_settings import num_workers, pin_memory
@@ -63,7 +61,6 @@ __all__ = [
     "compile",
     "cudnn_benchmark",
     "decisions",
-    "defer",
     "device",
     "distribute",
     "early_stopping",
@@ -80,7 +77,6 @@ __all__ = [
     "prefetch",
     "save",
     "seed_worker",
-    "settled",
     "shard",
     "step",
     "total",

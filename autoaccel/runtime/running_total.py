@@ -45,7 +45,7 @@ def item(tensor: Any) -> Any:
         Python's number, or on a device where totals are kept a scalar tensor of float64 (of whole numbers int64) that
         has no graph. Its sums, differences and products with an int are the same bit for bit; quotients are not.
     """
-    return widened(tensor) if is_kept(tensor) else tensor.item()
+    return _widened(tensor) if _is_kept(tensor) else tensor.item()
 
 
 class Total:
@@ -64,13 +64,13 @@ class Total:
     def item(self) -> Any:
         """Python's number; waits for the device where that has not computed it yet."""
         if self._pending is not None:
-            current_stream(self._pending.device).wait_stream(self._stream)  # the script may be on another one by now
+            _current_stream(self._pending.device).wait_stream(self._stream)  # the script may be on another one by now
             self._number = self._pending.item()
             self._pending = self._stream = None
         return self._number
 
     def __iadd__(self, addend: Any) -> Total:
-        if is_kept(addend):
+        if _is_kept(addend):
             return self._with_scalar(addend.detach())
         number = addend.item() if hasattr(addend, "item") else addend
         if self._pending is None or (type(number) is not float and not _fits(number)):
@@ -81,12 +81,12 @@ class Total:
 
     def _with_scalar(self, addend: torch.Tensor) -> Total:
         """The sum with a tensor of one element on the device."""
-        stream = current_stream(addend.device)
+        stream = _current_stream(addend.device)
         if self._pending is not None and self._pending.device == addend.device and self._stream == stream:
             if self._pending.dtype is not torch.float64:
-                addend = widened(addend)  # of a whole number and a float32 torch makes float32
+                addend = _widened(addend)  # of a whole number and a float32 torch makes float32
             return Total(None, self._pending + (addend.reshape(()) if addend.dim() else addend), stream)
-        addend = widened(addend)
+        addend = _widened(addend)
         number = self.item()
         if type(number) is not float and not _fits(number):
             return Total(number + addend.item())
@@ -116,7 +116,7 @@ class Total:
         return type(number), (number,)
 
 
-def is_kept(addend: Any) -> bool:
+def _is_kept(addend: Any) -> bool:
     """Whether an addend may go to a sum on its device; else it is read, as the script did."""
     return (
         type(addend) in (torch.Tensor, torch.nn.Parameter)
@@ -129,7 +129,7 @@ def is_kept(addend: Any) -> bool:
     )
 
 
-def current_stream(device: torch.device) -> Any:
+def _current_stream(device: torch.device) -> Any:
     return devices.module_of(device.type).current_stream(device)
 
 
@@ -138,7 +138,7 @@ def _fits(number: Any) -> bool:
     return isinstance(number, int) and -(2**63) <= number < 2**63
 
 
-def widened(addend: torch.Tensor) -> torch.Tensor:
+def _widened(addend: torch.Tensor) -> torch.Tensor:
     """A scalar of the type that Python's numbers have, with the same value and no graph."""
     scalar = addend.detach().reshape(())
     return scalar.to(torch.float64 if addend.dtype in _FLOATS else torch.int64, copy=True)

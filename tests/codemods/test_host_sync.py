@@ -88,33 +88,6 @@ def test_starts_that_names_share(capsys: pytest.CaptureFixture[str]) -> None:
     assert after == before
 
 
-def test_notes(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    def run(names: Names) -> Iterator[object]:
-        yield names["all_losses"]
-        yield torch.load("losses.pt")
-        parts = nn.Linear(4, 3), [(torch.randn(7, 4), torch.randint(0, 3, (7,))) for _ in range(8)]
-        sgd = torch.optim.SGD(parts[0].parameters(), lr=0.1)
-        yield names["train"](*parts, sgd, nn.CrossEntropyLoss())
-        yield names["windows"](*parts, sgd, nn.CrossEntropyLoss(), 3)
-
-    before, after = outcomes("noted_in_a_list", run, capsys)
-    assert after == before
-    assert "[False, " in before
-
-
-def test_meters(capsys: pytest.CaptureFixture[str]) -> None:
-    def run(names: Names) -> Iterator[object]:
-        parts = nn.Linear(4, 3), [(torch.randn(7, 4), torch.randint(0, 3, (7,))) for _ in range(8)]
-        sgd = torch.optim.SGD(parts[0].parameters(), lr=0.1)
-        yield names["train"](*parts, sgd, nn.CrossEntropyLoss(), 3)
-
-    before, after = outcomes("meters", run, capsys)
-    assert after == before
-    assert "Loss" in before
-
-
 TRAINING = """
 import numpy as np
 import torch

@@ -101,6 +101,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         shape_numbers     numbers that follow from the shapes of tensors
         shown_statements  which statements between them may as well be made after it
         measured_values  which values are counted of results, as accuracies are
+        note_methods  which methods keep numbers, and do nothing else
         host_effects  what they, and the functions that they enter, do on the host
         lifting       which names go in and out, and where the function stands
         step_function  its text, and what stands in its place in the loop

@@ -64,7 +64,7 @@ def _is_value_only(script: Script, read: ast.expr) -> bool:
             return not _BARE_FIELD.search(text)
         case ast.Call() if read in parent.args:
             name = script.qualname(parent.func) or ""
-            if script.runtime_name(parent.func) in ("item", "defer"):
+            if script.runtime_name(parent.func) == "item":
                 return True
             if name.startswith(_LOSSES) and name.removeprefix(_LOSSES) in LOSSES and _is_without_graph(script, parent):
                 return True

@@ -13,9 +13,9 @@ from autoaccel.library_models.library_values import RUNNING_TOTALS
 from autoaccel.library_models.python_names import BUILTINS
 from autoaccel.pytorch.gradients import is_backward, is_optimizer_step
 from autoaccel.pytorch.integers import is_shape
-from autoaccel.pytorch.note_methods import only_notes
 from autoaccel.pytorch.step_effects import calls_model
 from autoaccel_codemods.captured_step.measured_values import is_measured
+from autoaccel_codemods.captured_step.note_methods import only_notes
 from autoaccel_codemods.captured_step.problems import DeclinedError
 
 
@@ -43,10 +43,6 @@ def is_shown_later(script: Script, statement: ast.stmt, computed: set[ast.stmt])
         case ast.Expr(value=ast.Call(func=ast.Name(id="print") as name, args=args, keywords=keywords)):
             plain = all(each.arg is not None and isinstance(each.value, ast.Constant) for each in keywords)
             return plain and not script.definitions(name) and all(_is_shown(script, each, computed) for each in args)
-        case ast.Expr(value=ast.Call(func=function, args=[ast.Attribute(value=ast.Name()), *args])) if (
-            script.runtime_name(function) == "defer"
-        ):  # of a list or meter that nobody reads meanwhile: `host-sync` has seen to it
-            return all(_is_shown(script, each, computed) for each in args)
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr=name), args=args, keywords=[]) as call):
             notes = _is_list(script, owner) if name == "append" else only_notes(script, call)
             return notes and all(_is_shown(script, each, computed) for each in args)
@@ -211,10 +207,6 @@ def noted(script: Script, statement: ast.stmt) -> frozenset[str]:
     names = variables(script, statement, ast.Store)
     for part in script.within(statement, ast.Expr):
         match part:
-            case ast.Expr(value=ast.Call(func=function, args=[ast.Attribute(value=owner), *_])) if (
-                script.runtime_name(function) == "defer"
-            ):
-                names |= {*map(variable, mentions(script, owner))}
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner))):
                 names |= {*map(variable, mentions(script, owner))} - {"self"}
     return names

@@ -2,16 +2,14 @@
 
 `total += loss.item()` makes the host wait until the device has computed the step, and only then queue the next one.
 A running total is added up on the device, in the type and order in which Python would, and is read where the number is
-used: it is the same bit for bit. Lists and meters, `losses.append(loss.item())`, get their numbers once they are read,
-by the same calls in the same order. On a CPU, which has nothing to wait for, `.item()` is called as before.
+used: it is the same bit for bit. On a CPU, which has nothing to wait for, `.item()` is called as before.
 
 Left alone:
-- sums, lists and meters that are read in every iteration: by a progress bar, a comparison;
+- sums that are read in every iteration: by a progress bar, a comparison;
 - loops that wait for the device anyway, also in a function that they call, or that are timed;
-- those in attributes and containers, in names that other functions read, and what is more than a sum of values;
-- lists that something else may keep before the last value is in them, meters that hold or do more than numbers need;
+- sums in attributes and containers, in names that other functions read, and what is more than a sum of values;
 - quotients such as `loss.item() / n`, which a GPU rounds otherwise;
-- losses that are returned by a function, compared or checked for NaN;
+- losses that are appended, compared or checked for NaN;
 - scripts with streams, events or copies of their own that rely on who waits when.
 
 Before:
@@ -50,8 +48,7 @@ from autoaccel.edits import (
 )
 from autoaccel.pytorch.monkeypatching import intercepted
 from autoaccel.rewriting.rule import Rule
-from autoaccel_codemods.host_sync import noted_values, reads, sums, waiting
-from autoaccel_codemods.host_sync.noted_values import Notes
+from autoaccel_codemods.host_sync import reads, sums, waiting
 from autoaccel_codemods.host_sync.sums import Sum
 
 RULE = Rule(
@@ -59,7 +56,7 @@ RULE = Rule(
     name="host-sync",
     tier=Tier.EXACT,
     needles=(b".item()", b"+= float("),
-    pattern=r"\+=|\.(?:append|update)\(|\breturn\b",
+    pattern=r"\+=|\.(?:append|update)\(",
     references=(
         "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html#avoid-unnecessary-cpu-gpu-synchronization",
     ),
@@ -70,37 +67,34 @@ RULE = Rule(
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
-    """A sum is kept on the device with all of its additions and reads, or left alone for the first reason found. So is
-    what is noted in a list or a meter.
+    """A sum is kept on the device with all of its additions and reads, or left alone for the first reason found.
 
     Asked in this order:
         sums     what is added to a name, and what it begins with
-        noted_values  what is noted in a list or a meter, and who sees that
         reads    who reads the sum, and where that must give a plain number
         waiting  whether the host waits on purpose, or in the loop all the same
     """
-    found: dict[ast.AST, Sum | Notes | str] = {}
-    for place, outcome in (*sums.candidates(script), *noted_values.candidates(script)):
-        found[place] = outcome if isinstance(outcome, str) else _problem(script, outcome) or outcome
-    kept = waiting.worth_it(script, {key: each for key, each in found.items() if not isinstance(each, str)})
-    for place, outcome in found.items():
-        outcome = kept.get(place, outcome)
-        if not isinstance(outcome, str):
+    found: dict[ast.AugAssign, Sum | str] = {}
+    for addition, outcome in sums.candidates(script):
+        found[addition] = outcome if isinstance(outcome, str) else _problem(script, outcome) or outcome
+    kept = waiting.worth_it(script, {key: each for key, each in found.items() if isinstance(each, Sum)})
+    for addition, outcome in found.items():
+        outcome = kept.get(addition, outcome)
+        if isinstance(outcome, str):
+            yield RULE.skip(addition, outcome)
+        else:
             message = f"the host waits for `{script.source(outcome.additions[0].value)}` in every iteration"
-            edits = _edits(script, outcome) if isinstance(outcome, Sum) else _deferred(script, outcome)
-            yield RULE.finding(place, message, *edits, *script.import_runtime)
-        elif isinstance(place, ast.AugAssign) or noted_values.trains(script, place):
-            yield RULE.skip(place, outcome)
-    for statement, reason in noted_values.returned(script):
-        yield RULE.skip(statement, reason)
+            yield RULE.finding(addition, message, *_edits(script, outcome), *script.import_runtime)
+    for noted in sums.noted(script):
+        assert isinstance(noted.func, ast.Attribute)
+        kind = "a list" if noted.func.attr == "append" else "an object"
+        owner = script.source(noted.func.value)
+        yield RULE.skip(noted, f"`{owner}` takes a number in every iteration: it is {kind}, not a sum")
 
 
-def _problem(script: Script, found: Sum | Notes) -> str | None:
+def _problem(script: Script, found: Sum) -> str | None:
     return (
-        (reads.problem(script, found) if isinstance(found, Sum) else noted_values.problem(script, found))
-        or waiting.compiled(script)
-        or waiting.own_ordering(script)
-        or intercepted(script)
+        reads.problem(script, found) or waiting.compiled(script) or waiting.own_ordering(script) or intercepted(script)
     )
 
 
@@ -137,22 +131,3 @@ def _edits(script: Script, found: Sum) -> Iterator[Edit]:
             yield Replace(addition.item, Code(f"{script.accel}.item({{0}})", (addition.tensor,)))
     for name in reads.leaving(script, found):
         yield Replace(name, Code("{0}.item()", (name,)))
-
-
-def _deferred(script: Script, found: Notes) -> Iterator[Edit]:
-    for addition in found.additions:
-        call, value = addition.statement, addition.value
-        assert isinstance(call, ast.Call)
-        if value is addition.item:
-            value = addition.tensor
-        else:
-            yield Replace(addition.item, Code(f"{script.accel}.item({{0}})", (addition.tensor,)))
-        holes = (call.func, value, *call.args[1:])
-        handed = ", ".join(f"{{{index}}}" for index in range(len(holes)))
-        yield Replace(call, Code(f"{script.accel}.defer({handed})", holes))
-    texts = noted_values.texts(script, found)
-    for statement in texts:
-        yield InsertBefore(statement, Code(f"{script.accel}.settled({found.name})"))
-    for name in noted_values.reads(script, found):
-        if script.statement(name) not in texts:
-            yield Replace(name, Code(f"{script.accel}.settled({{0}})", (name,)))

@@ -27,19 +27,14 @@ def problem(script: Script, found: Sum) -> str | None:
             return f"another function reads it in line {name.lineno}"
         if not _stays(script, name) and not set(script.definitions(name)) <= set(found.definitions):
             return f"`{found.name}` may be something else in line {name.lineno}"
-    return scope_problem(script, found.name, scope)
-
-
-def scope_problem(script: Script, name: str, scope: ast.AST) -> str | None:
-    """Why a name may be read where it is not written."""
     outward: list[ast.Global | ast.Nonlocal] = [*script.find(ast.Global), *script.find(ast.Nonlocal)]
-    if any(name in each.names for each in outward):
-        return f"`{name}` is a name that other functions see"
+    if any(found.name in each.names for each in outward):
+        return f"`{found.name}` is a name that other functions see"
     if scope is not script.tree:
         looked_up = hands_on_names(script, scope) or runs_text(script, scope)
         return "its name may be looked up while the program runs" if looked_up else None
     try:
-        return name_looked_up(script, name, public=True)
+        return name_looked_up(script, found.name, public=True)
     except Incomplete as unseen:
         return f"other files may read it: {unseen}"
 

@@ -17,10 +17,9 @@ _NO_TENSORS = (Kind.NUMBER, Kind.ARRAY, Kind.STRING, Kind.BOOL, Kind.MAPPING, Ki
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """`total += value` or `losses.append(value)`, whose one `item`, `tensor.item()` or `float(tensor)`, is the value
-    or a part of it."""
+    """`total += value`, whose one `item`, `tensor.item()` or `float(tensor)`, is the value or a part of it."""
 
-    statement: ast.AugAssign | ast.Call
+    statement: ast.AugAssign
     value: ast.expr
     item: ast.Call
     tensor: ast.expr
@@ -99,6 +98,18 @@ def _is_loss(script: Script, call: ast.Call) -> bool:
     return False
 
 
+def noted(script: Script) -> Iterator[ast.Call]:
+    """Where a loop that trains reads a value to put it into a list, or an object that keeps an average:
+    `losses.append(loss.item())`, `losses.update(loss.item(), x.size(0))`."""
+    for call in script.syntax_index.calls_named("append", "update"):
+        match call:
+            case ast.Call(func=ast.Attribute(), args=[value, *_], keywords=[]) if script.loops(call):
+                loop = script.loops(call)[0]
+                trains = any(each.attr == "backward" for each in script.within(loop, ast.Attribute))
+                if trains and any(True for _ in item_calls(script, value)):
+                    yield call
+
+
 def _sum(script: Script, target: ast.Name) -> Sum | str:
     pending = list(script.definitions(target))
     starts: dict[Start, None] = {}
@@ -157,15 +168,10 @@ def _addition(script: Script, statement: ast.AugAssign) -> Addition | str | None
     value = statement.value
     if isinstance(value, ast.List | ast.Tuple):
         return f"`{script.source(statement.target)}` takes a number in every iteration: it is a list, not a sum"
-    if not any(True for _ in item_calls(script, value)):
-        return None if _is_number(script, value) else f"line {statement.lineno} adds what may not be a plain number"
-    return read_of(script, statement, value)
-
-
-def read_of(script: Script, statement: ast.AugAssign | ast.Call, value: ast.expr) -> Addition | str:
-    """What of a value is read, or why that cannot stay on the device."""
     items = tuple(item_calls(script, value))
-    if len(items) != 1:
+    if not items:
+        return None if _is_number(script, value) else f"line {statement.lineno} adds what may not be a plain number"
+    if len(items) > 1:
         return "several values are read for one addition"
     (item,) = items
     owner = read(item)

@@ -18,8 +18,7 @@ from autoaccel.pytorch import host_reads
 from autoaccel.pytorch.batches import device_of
 from autoaccel.pytorch.host_writes import changed_after
 from autoaccel.pytorch.loader_loops import transfers
-from autoaccel_codemods.host_sync import noted_values, reads
-from autoaccel_codemods.host_sync.noted_values import Notes
+from autoaccel_codemods.host_sync import reads
 from autoaccel_codemods.host_sync.sums import Addition, Sum
 
 _READING = frozenset({"item", "tolist", "cpu", "numpy"})
@@ -75,9 +74,9 @@ def _is_batch(script: Script, call: ast.Call) -> bool:
     )
 
 
-def worth_it(script: Script, found: Mapping[ast.AST, Sum | Notes]) -> dict[ast.AST, Sum | Notes | str]:
-    """The sums and notes whose loops wait for nothing once these are kept on the device, and why the others are not."""
-    outcomes: dict[ast.AST, Sum | Notes | str] = dict(found)
+def worth_it(script: Script, found: Mapping[ast.AugAssign, Sum]) -> dict[ast.AugAssign, Sum | str]:
+    """The sums whose loops wait for nothing once these are kept on the device, and why the others are not."""
+    outcomes: dict[ast.AugAssign, Sum | str] = dict(found)
     while True:
         kept = [each for each in outcomes.values() if not isinstance(each, str)]
         gone = {call for each in kept for addition in each.additions for call in _dropped(script, addition)}
@@ -87,17 +86,12 @@ def worth_it(script: Script, found: Mapping[ast.AST, Sum | Notes]) -> dict[ast.A
         outcomes.update({key: reason for key, reason in waits.items() if reason is not None})
 
 
-def _wait(script: Script, found: Sum | Notes, gone: set[ast.Call]) -> str | None:
-    """Why the loops of a sum, or of notes, would wait for the device in every iteration all the same."""
-    if isinstance(found, Notes):
-        names = tuple(noted_values.reads(script, found))
-        if not any(_is_each_time(script, each.statement, script.loops(each.statement)[0]) for each in found.additions):
-            return f"`{found.name}` does not take a number in every iteration"
-    else:
-        names = (*reads.all_reads(script, found), *reads.other_changes(script, found))
+def _wait(script: Script, found: Sum, gone: set[ast.Call]) -> str | None:
+    """Why the loops of a sum would wait for the device in every iteration all the same."""
+    names = (*reads.all_reads(script, found), *reads.other_changes(script, found))
     for loop in dict.fromkeys(script.loops(each.statement)[0] for each in found.additions):
         for name in names:
-            if _is_each_time(script, name, loop) or _is_beside_backward(script, name, loop):
+            if _is_each_time(script, name, loop):
                 return f"`{found.name}` is read in every iteration, in line {name.lineno}"
         for node in script.syntax_index.within_any(loop, host_reads.READING):
             asked = None if node in gone else host_reads.read_by(script, node)
@@ -166,17 +160,6 @@ def _is_each_time(script: Script, node: ast.AST, loop: ast.AST) -> bool:
                 return False
         child = ancestor
     return False
-
-
-def _is_beside_backward(script: Script, node: ast.AST, loop: ast.AST) -> bool:
-    """Whether code runs whenever a loop trains: `if training: …; loss.backward(); …; bar.set_description(…)`."""
-    statement = script.statement(node)
-    block = script.parent(statement)
-    if not isinstance(block, ast.If) or not script.inside(block, loop):
-        return False
-    beside = block.body if statement in block.body else block.orelse
-    plain = (each.value for each in beside if isinstance(each, ast.Expr))
-    return any(part.attr == "backward" for each in plain for part in script.within(each, ast.Attribute))
 
 
 def _is_unset_at_first(script: Script, tests: ast.BoolOp) -> bool:

@@ -1,10 +1,10 @@
-"""Methods and classes that keep numbers for later and do nothing else: a meter that averages losses."""
+"""Methods that keep numbers for later and do nothing else: `update` of a meter that averages losses."""
 
 from __future__ import annotations
 
 import ast
 
-from autoaccel.analysis.classes import external_lineage, instance_kind, lineage
+from autoaccel.analysis.classes import instance_kind, lineage
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind
 from autoaccel.library_models.python_names import BUILTINS
@@ -16,11 +16,6 @@ _PLAIN = (
 )  # fmt: skip
 _ACCESS = frozenset({"__setattr__", "__getattr__", "__getattribute__"})
 _NUMBERS = frozenset("len sum min max abs float int round".split())
-_SHOWING = frozenset("__init__ __str__ __repr__ __format__ __float__ __call__ __len__".split())
-_NUMERIC = (
-    *(ast.Constant, ast.Name, ast.Attribute, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Call),
-    *(ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop),
-)
 
 
 def only_notes(script: Script, call: ast.Call) -> bool:
@@ -34,81 +29,6 @@ def only_notes(script: Script, call: ast.Call) -> bool:
     if any(each.cls is not None and not _is_plain_class(each.cls, touched, bodies) for each in owners):
         return False
     return all(isinstance(each, ast.FunctionDef) and _is_plain(other, each) for other, each in callees)
-
-
-def holds_numbers(cls: ClassRef) -> bool:
-    """Whether instances of a class, made of numbers and texts and given no others, hold nothing else, and none of its
-    methods hands its object on."""
-    if instance_kind(cls) is not Kind.OBJECT or any(name != "object" for name in external_lineage(cls)):
-        return False
-    return all(_holds_numbers(ref.script, ref.node) for ref in lineage(cls))
-
-
-def has_method(cls: ClassRef, name: str) -> bool:
-    """Whether an attribute of an instance is a method, and no property."""
-    return any(
-        isinstance(each, ast.FunctionDef) and each.name == name and not each.decorator_list
-        for ref in lineage(cls)
-        for each in ref.node.body
-    )
-
-
-def _holds_numbers(script: Script, cls: ast.ClassDef) -> bool:
-    if cls.decorator_list or cls.keywords:
-        return False
-    for each in cls.body:
-        match each:
-            case ast.Expr(value=ast.Constant()) | ast.Pass():
-                pass
-            case ast.FunctionDef(name=name, decorator_list=decorators):
-                is_property = all(isinstance(one, ast.Name) and one.id == "property" for one in decorators)
-                if not is_property or (name.startswith("__") and name not in _SHOWING) or not _keeps_own(script, each):
-                    return False
-            case _:
-                return False
-    return True
-
-
-def _keeps_own(script: Script, method: ast.FunctionDef) -> bool:
-    """Whether a method uses its object for attributes alone, and binds these to numbers."""
-    if not method.args.args or any(
-        isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef | ast.Global | ast.Nonlocal)
-        for statement in method.body
-        for each in ast.walk(statement)
-    ):
-        return False
-    own = method.args.args[0].arg
-    for part in script.within(method, ast.Name):
-        if part.id == own and not _is_own_attribute(script, part):
-            return False
-    return not any(name in ("locals", "vars", "super", "exec", "eval") for name in _called(script, method))
-
-
-def _called(script: Script, method: ast.FunctionDef) -> list[str]:
-    return [each.func.id for each in script.within(method, ast.Call) if isinstance(each.func, ast.Name)]
-
-
-def _is_own_attribute(script: Script, own: ast.Name) -> bool:
-    attribute = script.parent(own)
-    if not isinstance(own.ctx, ast.Load) or not isinstance(attribute, ast.Attribute):
-        return False
-    if attribute.attr.startswith("__"):
-        around = script.parent(attribute)  # `"{avg}".format(**self.__dict__)`
-        return attribute.attr == "__dict__" and isinstance(around, ast.keyword) and around.arg is None
-    if isinstance(attribute.ctx, ast.Load):
-        return True
-    match script.parent(attribute):
-        case ast.Assign(value=value) | ast.AugAssign(value=value) | ast.AnnAssign(value=ast.expr() as value):
-            return all(_is_numeric(script, part) for part in ast.walk(value))
-        case _:
-            return False
-
-
-def _is_numeric(script: Script, part: ast.AST) -> bool:
-    if isinstance(part, ast.Call):
-        function = part.func
-        return isinstance(function, ast.Name) and function.id in _NUMBERS and not script.definitions(function)
-    return isinstance(part, _NUMERIC)
 
 
 def _is_plain_class(cls: ClassRef, touched: set[str], bodies: list[ast.FunctionDef]) -> bool:
