@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.definitions import Definition
+from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.library_values import RUNNING_TOTALS
-from autoaccel.pytorch.integers import integral
+from autoaccel.pytorch.integers import at_most, integral
 
+_WITHOUT_ITEM = frozenset({"AttributeError", "TypeError", "Exception", "BaseException"})
+_GREAT = 2**31
 _NO_TENSORS = (Kind.NUMBER, Kind.ARRAY, Kind.STRING, Kind.BOOL, Kind.MAPPING, Kind.SEQUENCE)
 
 
@@ -176,6 +179,8 @@ def _addition(script: Script, statement: ast.AugAssign) -> Addition | str | None
     (item,) = items
     owner = read(item)
     assert owner is not None
+    if any(map(_catches_it, script.ancestors(statement))):
+        return f"`{script.source(item)}` may fail, and is waited for"
     if not _is_scaled(script, value, item):
         return f"`{script.source(value)}` may be computed otherwise on a device"
     tensor = _on_device(script, owner)
@@ -187,11 +192,30 @@ def _is_scaled(script: Script, value: ast.expr, item: ast.Call) -> bool:
     match value:
         case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult(), right=right):
             inner, other = (left, right) if script.inside(item, left) else (right, left)
-            return integral(script, other) and _is_scaled(script, inner, item)
+            return integral(script, other) and _is_small(script, other) and _is_scaled(script, inner, item)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return _is_scaled(script, operand, item)
         case _:
             return value is item
+
+
+def _catches_it(block: ast.AST) -> bool:
+    """Whether a block goes on where what is read has no `item`: None, a number."""
+    for handler in block.handlers if isinstance(block, ast.Try) else ():
+        names = (
+            {last_name(each) for each in ast.walk(handler.type) if isinstance(each, ast.expr)}
+            if handler.type
+            else set()
+        )
+        if handler.type is None or not names.isdisjoint(_WITHOUT_ITEM):
+            return True
+    return False
+
+
+def _is_small(script: Script, number: ast.expr) -> bool:
+    """Whether no literal makes a whole number greater than the device's are."""
+    literals = (each.value for each in ast.walk(number) if isinstance(each, ast.Constant))
+    return all(isinstance(each, int) and each < _GREAT for each in literals) and (at_most(script, number) or 0) < _GREAT
 
 
 def _on_device(script: Script, tensor: ast.expr) -> ast.expr | None:
