@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from autoaccel.jobs import cache_files
+from autoaccel.jobs import cache, cache_files
 
 Run = Callable[..., Result]
 
@@ -20,6 +20,7 @@ Run = Callable[..., Result]
 @pytest.fixture
 def script(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("AUTOACCEL_NO_CACHE")
+    monkeypatch.setattr(cache, "_TICK", 0)  # answers are kept although the file was written a moment ago
     (folder / "src").mkdir()
     path = folder / "src" / "train.py"
     path.write_text("x = slow(1)\n")
