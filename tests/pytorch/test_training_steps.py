@@ -172,7 +172,7 @@ def test_environments_and_schedulers_are_no_optimizers() -> None:
         ("model.half()\nmodel(x).sum().backward()\noptimizer.step()", ".half()"),
         ("model.to(torch.float64)\nmodel(x).sum().backward()\noptimizer.step()", "another precision"),
         ("p.register_hook(print)\nmodel(x).sum().backward()\noptimizer.step()", "hooks"),
-        ("with torch.autocast('cuda'):\n    loss = model(x).sum()\nloss.backward()\noptimizer.step()", "mixed precision of its own"),
+        ("with torch.autocast('cuda'):\n    loss = model(x).sum()\nloss.backward()\noptimizer.step()", "of its own"),
         ("import accelerate\nmodel(x).sum().backward()\noptimizer.step()", "Accelerate"),
         ("import opacus\nmodel(x).sum().backward()\noptimizer.step()", "opacus"),
         ("g = torch.cuda.CUDAGraph()\nmodel(x).sum().backward()\noptimizer.step()", "captured"),
