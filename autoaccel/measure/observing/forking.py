@@ -52,6 +52,7 @@ def serve(channel: int, mark: str) -> list[str] | None:
             importlib.import_module(f"autoaccel.measure.observing.{name}")
     gc.collect()
     gc.freeze()  # no fork looks through all of it, not even where it ends
+    os.close(os.pidfd_open(os.getpid()))  # where that is not allowed it ends here, and runs are started
     asked = socket.socket(fileno=channel)
     waiting = selectors.DefaultSelector()
     waiting.register(asked, selectors.EVENT_READ)
