@@ -148,6 +148,7 @@ def copied(script: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="planted-", ignore_cleanup_errors=True) as folder:
         for path in [script] if alone else sorted(script.parent.glob("*.py")):
             shutil.copy(path, folder)
+        Path(folder, "setup.cfg").touch()  # a project of its own: what lies beside it is none of it
         yield Path(folder) / script.name
 
 
