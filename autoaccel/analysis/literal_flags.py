@@ -10,8 +10,9 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.call_arguments import unpacks
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.library_models.python_names import NAMESPACES, TEXT_RUNNERS
 
-_RUN_TEXT = ("exec", "eval", "globals", "locals", "vars")
+_RUN_TEXT = (*TEXT_RUNNERS, *NAMESPACES)
 
 
 def is_off(script: Script, flag: ast.expr) -> bool:

@@ -35,8 +35,8 @@ def check(files: Sequence[Path]) -> None:
             raise click.ClickException(f"{known_as(file)}: cannot commit: it has changes that are not committed")
 
 
-def write(verified: Verified, speaker: Terminal) -> int:
-    """Write what trains the same, a commit for each rule; how many there are. Raises `click.ClickException`."""
+def write(verified: Verified, speaker: Terminal) -> None:
+    """Write what trains the same, a commit for each rule. Raises `click.ClickException`."""
     steps = [(changes, [each for each in outcomes if each.result.changed]) for changes, outcomes in verified.by_rule()]
     # What becomes of a file that only a later rule changes is known from the first step on.
     check(sorted({each.path.resolve() for _, outcomes in steps for each in outcomes}))
@@ -61,7 +61,6 @@ def write(verified: Verified, speaker: Terminal) -> int:
                 f"{_subject(changes)}: cannot commit: {error}; {number} of {len(steps)} are made"
             )
         speaker.say(f"committed: {_subject(changes)}")
-    return len(steps)
 
 
 def _encoded(each: Rewritten) -> bytes:
@@ -91,8 +90,16 @@ def _body(changes: Sequence[Change], verified: Verified) -> Iterator[str]:
 
 def _commit(files: Sequence[Path], message: str) -> str:
     """Commit these files and nothing else; what git has against it."""
-    folder = files[0].resolve().parent if files else Path.cwd()
-    done = _git(folder, "commit", "--quiet", "--only", "--file=-", "--", *map(os.path.realpath, files), told=message)
+    done = _git(
+        files[0].resolve().parent,
+        "commit",
+        "--quiet",
+        "--only",
+        "--file=-",
+        "--",
+        *map(os.path.realpath, files),
+        told=message,
+    )
     return (done.stderr.strip().splitlines() or ["git commit failed"])[-1] if done.returncode else ""
 
 
@@ -101,7 +108,7 @@ def _git(folder: Path, *arguments: str, told: str | None = None) -> subprocess.C
     environment: Mapping[str, str] = {**os.environ, "LC_ALL": "C"}
     try:
         return subprocess.run(
-            ["git", "-C", str(folder), *arguments],
+            ["git", "--literal-pathspecs", "-C", str(folder), *arguments],
             input=told, capture_output=True, text=True, errors="replace", check=False, env=environment,
         )  # fmt: skip
     except OSError as error:

@@ -72,10 +72,10 @@ def serve(channel: int, mark: str) -> list[str] | None:
                 warnings.simplefilter("ignore")  # of threads: those of numerical libraries survive a fork
                 process = os.fork()
             if process == 0:
-                others = [each.data.status for each in waiting.get_map().values() if each.data is not None]
+                others = [each for each in waiting.get_map().values() if each.data is not None]
                 waiting.close()
                 asked.close()
-                for other in (status, *others):
+                for other in (status, *(file for each in others for file in (each.fd, each.data.status))):
                     os.close(other)
                 return _become(mark, files, **json.loads(text))
             for file in files:

@@ -20,7 +20,7 @@ from autoaccel.library_models.tensor_views import VIEWS
 from autoaccel_codemods.autocast import skip_reasons
 from autoaccel_codemods.autocast.float_tensors import content
 from autoaccel_codemods.autocast.tensor_content import Content
-from autoaccel_codemods.autocast.value_origins import Place, spelled, value_of
+from autoaccel_codemods.autocast.value_origins import Place, spelled, spelled_with, value_of
 
 LARGEST = 65504.0
 ROUNDS_TO_ZERO = 2.0**-25
@@ -83,16 +83,10 @@ def _is_of_torch(script: Script, call: ast.Call) -> bool:
 def _beyond(script: Script, expression: ast.expr, *, tiny: bool) -> str | None:
     """The number that float16 cannot hold as which an operand may be computed with; a tensor of its own dimensions is
     none, whatever it holds, but for one that is cast to what is low."""
-    pending, seen = [(script, expression)], set[ast.AST]()
-    while pending:
-        for file, node in spelled(*pending.pop()):
-            if node in seen:
-                continue
-            seen.add(node)
-            value = value_of(file, node)
-            if value is not None and _is_lost(value, tiny=tiny):
-                return file.source(node)
-            pending += _behind(file, node) if value is None else ()
+    for file, node in spelled_with(script, expression, _behind):
+        value = value_of(file, node)
+        if value is not None and _is_lost(value, tiny=tiny):
+            return file.source(node)
     if isinstance(expression, ast.Call) and last_name(expression.func) in _CASTS:
         return _in_tensor(script, expression)
     return None
@@ -100,6 +94,8 @@ def _beyond(script: Script, expression: ast.expr, *, tiny: bool) -> str | None:
 
 def _behind(script: Script, node: ast.expr) -> Iterator[Place]:
     """What stands for a number elsewhere: attributes, imported names, defaults, tensors without dimensions."""
+    if value_of(script, node) is not None:
+        return
     found = script.qualified(node) if script.is_project_name(node) else None
     if found is not None:
         module, name = script.project.imported(script, found.dotted, found.level) or (script, None)

@@ -29,6 +29,7 @@ from autoaccel_codemods.autocast.value_origins import (
     operand,
     operands,
     spelled,
+    spelled_with,
     value_of,
 )
 
@@ -206,22 +207,20 @@ def _softened(
     script: Script, expression: ast.expr, names: tuple[str, ...]
 ) -> Iterator[tuple[Script, ast.expr, ast.expr]]:
     """The calls among the addends and factors of an expression that make distributions of classes, and of what."""
-    pending, seen = [(script, expression)], set[ast.AST]()
-    while pending:
-        for file, node in spelled(*pending.pop()):
-            if node in seen:
-                continue
-            seen.add(node)
-            match node:
-                case ast.BinOp(left=left, right=right):
-                    pending += [(file, left), (file, right)]
-                case ast.UnaryOp(operand=inner):
-                    pending.append((file, inner))
-                case ast.Call() if last_name(node.func) in names and (given := operand(file, node)) is not None:
-                    if last_name(node.func) == "exp":
-                        yield from _softened(file, given, ("log_softmax",))
-                    else:
-                        yield file, node, given
+    for file, node in spelled_with(script, expression, _operands):
+        if isinstance(node, ast.Call) and last_name(node.func) in names and (given := operand(file, node)) is not None:
+            if last_name(node.func) == "exp":
+                yield from _softened(file, given, ("log_softmax",))
+            else:
+                yield file, node, given
+
+
+def _operands(script: Script, node: ast.expr) -> Iterator[Place]:
+    match node:
+        case ast.BinOp(left=left, right=right):
+            yield from ((script, left), (script, right))
+        case ast.UnaryOp(operand=inner):
+            yield script, inner
 
 
 def _of_probabilities(script: Script, call: ast.Call) -> str | None:
@@ -235,27 +234,24 @@ def _of_probabilities(script: Script, call: ast.Call) -> str | None:
 
 def _carried(script: Script, expression: ast.expr) -> Iterator[Place]:
     """The expressions that one is as small as: its factors, its parts, what a small number is added to."""
-    pending, seen = [(script, expression)], set[ast.AST]()
-    while pending:
-        for file, node in spelled(*pending.pop()):
-            if node in seen:
-                continue
-            seen.add(node)
-            yield file, node
-            inner: list[ast.expr] = []
-            match node:
-                case ast.BinOp(op=ast.Mult() | ast.Div(), left=left, right=right):
-                    inner = [left, right]
-                case ast.BinOp(op=ast.Pow(), left=left) | ast.UnaryOp(operand=left):
-                    inner = [left]
-                case ast.BinOp(op=ast.Add(), left=left, right=right):
-                    sides = (left, right), (right, left)
-                    inner = [one for one, other in sides if abs(value_of(file, other) or 0.0) < _NOT_SMALL]
-                case ast.BinOp(op=ast.Sub(), left=ast.BinOp() as left, right=right) if is_number(file, right):
-                    inner = [left]
-                case ast.Call() if last_name(node.func) in _CARRYING:
-                    inner = operands(file, node)
-            pending += [(file, each) for each in inner]
+    return spelled_with(script, expression, _as_small)
+
+
+def _as_small(script: Script, node: ast.expr) -> list[Place]:
+    inner: list[ast.expr] = []
+    match node:
+        case ast.BinOp(op=ast.Mult() | ast.Div(), left=left, right=right):
+            inner = [left, right]
+        case ast.BinOp(op=ast.Pow(), left=left) | ast.UnaryOp(operand=left):
+            inner = [left]
+        case ast.BinOp(op=ast.Add(), left=left, right=right):
+            sides = (left, right), (right, left)
+            inner = [one for one, other in sides if abs(value_of(script, other) or 0.0) < _NOT_SMALL]
+        case ast.BinOp(op=ast.Sub(), left=ast.BinOp() as left, right=right) if is_number(script, right):
+            inner = [left]
+        case ast.Call() if last_name(node.func) in _CARRYING:
+            inner = operands(script, node)
+    return [(script, each) for each in inner]
 
 
 def _taken(script: Script, expression: ast.expr) -> Iterator[Place]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
@@ -52,6 +52,19 @@ def spelled(script: Script, expression: ast.expr) -> Iterator[Place]:
         if not inner or isinstance(node, ast.Call):
             yield file, node
         pending += inner
+
+
+def spelled_with(
+    script: Script, expression: ast.expr, parts: Callable[[Script, ast.expr], Iterable[Place]]
+) -> Iterator[Place]:
+    """The same of an expression and, for each that is found, of its `parts`: operands, addends. Each is given once."""
+    pending, seen = [(script, expression)], set[ast.AST]()
+    while pending:
+        for file, node in spelled(*pending.pop()):
+            if node not in seen:
+                seen.add(node)
+                yield file, node
+                pending += parts(file, node)
 
 
 def _bound(script: Script, definition: Definition) -> Iterator[Place]:
