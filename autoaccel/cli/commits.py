@@ -90,16 +90,8 @@ def _body(changes: Sequence[Change], verified: Verified) -> Iterator[str]:
 
 def _commit(files: Sequence[Path], message: str) -> str:
     """Commit these files and nothing else; what git has against it."""
-    done = _git(
-        files[0].resolve().parent,
-        "commit",
-        "--quiet",
-        "--only",
-        "--file=-",
-        "--",
-        *map(os.path.realpath, files),
-        told=message,
-    )
+    words = ("commit", "--quiet", "--only", "--file=-", "--", *map(os.path.realpath, files))
+    done = _git(files[0].resolve().parent, *words, told=message)
     return (done.stderr.strip().splitlines() or ["git commit failed"])[-1] if done.returncode else ""
 
 
