@@ -18,7 +18,10 @@ from autoaccel.patterns import MOST_CHARACTERS, Matcher, Patterns, forgiving, is
 TOP = ":top"
 """In the place of a file's name: not what is in a folder, but what it belongs to (`top_of`)."""
 
-_MARKERS = ("pyproject.toml", "setup.py", "autoaccel.toml")
+PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
+"""What is installed from a folder says so in one of these."""
+
+_MARKERS = (*PROJECT_FILES, "autoaccel.toml")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from autoaccel.discovery import TOP, top_of
+from autoaccel.discovery import PROJECT_FILES, TOP, top_of
 from autoaccel.library_models import library_values
 
 _INSTALLED = ("site-packages", "dist-packages")
-_MARKERS = ("pyproject.toml", "setup.py")
 
 ImportTarget = tuple[Path, tuple[str, ...]]
 """The file in which a dotted name ends, and what of the name is left over."""
@@ -220,8 +219,8 @@ class Modules:
             return
         for outer in (folder, *_parents(folder)):
             # Of folders further up nothing but this matters: what else comes and goes there makes no difference.
-            self._looked.update(os.path.join(outer, marker) for marker in _MARKERS)
-            if not self._listing(outer).isdisjoint(_MARKERS):
+            self._looked.update(os.path.join(outer, marker) for marker in PROJECT_FILES)
+            if not self._listing(outer).isdisjoint(PROJECT_FILES):
                 yield outer
                 yield os.path.join(outer, "src")
                 return

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autoaccel import sources
+from autoaccel.discovery import PROJECT_FILES
 
 # Where a project begins: the nearest folder above a script that holds one of these.
-_ROOTS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+_ROOTS = (".git", *PROJECT_FILES)
 _LIBRARIES = frozenset({"site-packages", "dist-packages"})
 
 

@@ -178,6 +178,8 @@ def _distributed(
     """`autoaccel verify --ranks` in the script's folder. Raises `CannotVerifyError`."""
     folder = script.parent.resolve()
     changes = distributed_changes.find([script.resolve()], distributing(folder), alter)
+    if len(changes) < 2:  # the fault alone: ranks that do not know of one another write the same files at once
+        raise CannotVerifyError(f"it is not distributed: {'; '.join(each.message for _, each in changes.skipped)}")
     with scratch.copy(folder, folder) as copy:
 
         def alone(asked: Request, environment: Mapping[str, str]) -> RunRecord:

@@ -96,6 +96,7 @@ def _own(path: Path) -> Iterator[Prepared]:
         alone = path.parent in (_FIXTURES, _OWN)
         for each in [path] if alone else sorted(path.parent.glob("*.py")):
             shutil.copy(each, folder)
+        (folder / "setup.cfg").touch()  # a project of its own: what lies beside it is none of it
         run = Run("", path.name, samples=256, test_samples=100)
         yield Prepared(path.name, folder, (), environment(run, folder, {}))
 

@@ -102,7 +102,7 @@ def test_libraries(tmp_path: Path, folder: str, expected: tuple[str, ...]) -> No
     assert Modules(frozenset()).library(str(tmp_path / folder), set()) == expected
 
 
-@pytest.mark.parametrize("marker", [".git/index", "pyproject.toml", "setup.py", "autoaccel.toml"])
+@pytest.mark.parametrize("marker", [".git/index", "pyproject.toml", "setup.py", "setup.cfg", "autoaccel.toml"])
 def test_nothing_above_the_project_is_looked_at(tmp_path: Path, marker: str) -> None:
     """Not even where the project is itself a package, whose name its files may say."""
     top = tmp_path / "project"

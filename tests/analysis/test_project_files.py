@@ -64,6 +64,7 @@ def compiled(files: tuple[Path, ...]) -> list[tuple[str, str]]:
     ("home", "marker", "found"),
     [
         ("shop", "setup.py", True),
+        ("shop", "setup.cfg", True),
         ("shop", "pyproject.toml", True),
         ("src/shop", "pyproject.toml", True),
         ("shop", None, False),

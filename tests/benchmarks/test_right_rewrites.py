@@ -46,6 +46,7 @@ def test_a_script_is_prepared_in_a_folder_of_its_own() -> None:
             "engine.py",
             "main.py",
             "models.py",
+            "setup.cfg",
         ]
         assert prepared.script == "main.py"
     assert not prepared.folder.exists()
