@@ -7,8 +7,8 @@ Results differ by rounding. On a GPU, scripts that set `cudnn.deterministic` get
 each run.
 
 Left alone:
-- optimizers whose implementation is chosen: `fused`, `foreach`, `capturable` or `differentiable`;
-- calls whose arguments are not visible (`*args`, `**kwargs`);
+- optimizers whose implementation is chosen: `fused`, `foreach`, `capturable` or `differentiable`; where these may stand
+  in `**options`, when the script runs;
 - scripts that capture CUDA graphs themselves, register hooks on an optimizer's steps, or list all that it has;
 - optimizers that a framework steps;
 - when the script runs: training in several processes, deterministic algorithms, parameters that are not float32, and
@@ -56,10 +56,8 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     calls = [call for call in named if not _is_given(script, call)]
     problem = _problem(script) if calls else None
     for call in calls:
-        given = {keyword.arg for keyword in call.keywords}
-        if None in given or any(isinstance(each, ast.Starred) for each in call.args):
-            yield RULE.skip(call, "its arguments are not visible here")
-        elif chosen := [each.arg for each in call.keywords if each.arg in _CHOICES]:
+        # what stands in `**options` is asked when the script runs
+        if chosen := [each.arg for each in call.keywords if each.arg in _CHOICES]:
             if chosen != ["fused"]:
                 yield RULE.skip(call, f"the script chooses its implementation by {chosen[0]}=")
         elif problem is not None:
