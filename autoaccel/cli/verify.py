@@ -151,6 +151,8 @@ class Session:
 
         by_hand = self.against is not None
         request = dataclasses.replace(self.trial.request, by_kind=by_hand, samples=by_hand, stderr=self.stderr)
+        if self.against is not None and Path(self.against).is_file():
+            request = dataclasses.replace(request, import_original=True)
         find, limits = partial(self._changes, configuration), self._limits()
         with self._runs(speaker) as runs:
             return procedure.verify(request, find, runs.one, limits=limits, tell=runs.begin, against=self.against)

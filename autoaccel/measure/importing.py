@@ -6,6 +6,7 @@ The same hook is set up in processes that the script starts through `multiproces
 from __future__ import annotations
 
 import multiprocessing.spawn
+import os
 import runpy
 from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
@@ -36,7 +37,9 @@ def install(rewriter: Rewriter) -> None:
         path = str(loader.get_filename(fullname))
         # who compiles in a way of its own would be left out
         is_plain = type(loader).source_to_code is SourceFileLoader.source_to_code
-        code = rewritten_code(path, rewriter) if is_plain and rewriter.concerns(Path(path)) else None
+        is_kept = rewriter.kept_in_imports is not None and os.path.realpath(path) == str(rewriter.kept_in_imports)
+        is_changed = is_plain and not is_kept and rewriter.concerns(Path(path))
+        code = rewritten_code(path, rewriter) if is_changed else None
         return code or plain(loader, fullname)
 
     call_in_new_processes("autoaccel", _install_in_child, rewriter)

@@ -31,6 +31,8 @@ class Rewriter:
     """Another folder of the project's files."""
     own_lines: bool = False
     """Whether a new text has the lines that it has, and not those of the file that is there."""
+    kept_in_imports: Path | None = None
+    """A file that is imported as it is: what is run in its place is another one, which may import it."""
 
     def concerns(self, path: Path) -> bool:
         """Whether a file belongs to the project."""

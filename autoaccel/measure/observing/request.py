@@ -57,6 +57,8 @@ class Request(Message):
     """Whether samples of evaluations are told from the batches that they come in."""
     own_lines: bool = False
     """Whether lines of rewritten texts are those of these texts."""
+    import_original: bool = False
+    """Whether who imports the script's file gets what is on disk: its text is that of another file."""
     by_kind: bool = False
     """Whether what is trained is called by its kind and order, and not by the script's names for it."""
     protected: tuple[str, ...] = ()

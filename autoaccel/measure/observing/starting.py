@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -42,6 +42,8 @@ def begin(observation: Observation, pipes: tuple[int, ...] = ()) -> None:
     origin = Path(request.origin) if request.origin else None
     texts = Texts(request.texts)
     rewriter = Rewriter(Path(request.root), texts, tell, origin, request.own_lines)
+    if request.import_original and not request.is_module:
+        rewriter = replace(rewriter, kept_in_imports=Path(os.path.realpath(request.script)))
     concerns = concerning(rewriter)
     sys.dont_write_bytecode = True
     # Empty whatever stream 0 is: one that leads to a terminal is there to be asked how wide it is, not to be read.

@@ -34,7 +34,7 @@ def compare(forking: Forking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             assert old in text
             text = text.replace(old, new)
         other.write_text(text, encoding="utf-8")
-        request = Request("train.py", root=str(script.parent), by_kind=True, **asked)  # type: ignore[arg-type]
+        request = Request("train.py", root=str(script.parent), by_kind=True, import_original=True, **asked)  # type: ignore[arg-type]
         changes = partial(versions.between, text_of=versions.in_file(script, other), name="other.py")
         report, _ = procedure.verify(
             request,
@@ -87,6 +87,41 @@ def test_scripts_that_end_with_the_same_status_are_compared(compare: Compare) ->
     assert reasons(compare(text, ("lr=0.1", "lr=0.2")))[0].startswith("optimizer group 1's lr: 0.2 instead of 0.1")
     assert reasons(compare(text, ("exit(3)", "exit(4)"))) == ["it ends with exit status 4 instead of 3"]
     assert reasons(compare(text, ("exit(3)", "exit(0)"))) == ["it ends with exit status 0 instead of 3"]
+
+
+# -- what they import
+
+GUARDED = """
+import torch
+from torch import nn
+
+
+class Net(nn.Sequential):
+    def __init__(self, width):
+        super().__init__(nn.Linear(4, width), nn.ReLU(), nn.Linear(width, 2))
+
+
+def main():
+    torch.manual_seed(1)
+    model = Net(8)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(6):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(torch.randn(4, 4)), torch.tensor([0, 1, 0, 1])).backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(("width", "same"), [("8", True), ("9", False)])
+def test_the_other_version_may_import_from_the_script(compare: Compare, width: str, same: bool) -> None:
+    begin, end = GUARDED.index("class Net"), GUARDED.index("def main")
+    report = compare(GUARDED, (GUARDED[begin:end], "from train import Net\n\n\n"), ("Net(8)", f"Net({width})"))
+    assert (report.same, report.steps) == (same, 6), reasons(report)
+    assert not any("it fails" in each for each in reasons(report))
 
 
 # -- what they write to stderr
