@@ -92,6 +92,8 @@ class TrainedObjects(Observer):
         if optimizer is None or id(optimizer) in self._optimizers:
             return
         self._optimizers[id(optimizer)] = optimizer
+        if self._names.by_kind:
+            self._names.give(optimizer, "optimizer")
         trained = {id(parameter) for parameter in _parameters(optimizer)}
         self._find(trained, sys._getframe())  # noqa: SLF001
 
@@ -112,8 +114,7 @@ class TrainedObjects(Observer):
 
     def _entries(self) -> Iterator[Entry]:
         seen: dict[int, str] = {}
-        for module in self._roots.values():
-            name = self._names.of(module)
+        for name, module in self._named_roots():
             unsaved = {id(each) for each in _unsaved(module)}
             for kind, path, tensor in tensors(module):
                 if id(tensor) not in seen:
@@ -126,6 +127,24 @@ class TrainedObjects(Observer):
         for optimizer in self._optimizers.values():
             yield from self._of_optimizer(optimizer, seen)
 
+    def _named_roots(self) -> Iterator[tuple[str, nn.Module]]:
+        for module in self._roots.values():
+            yield str(self._names.of(module)), self._within(module) if self._names.by_kind else module
+
+    def _within(self, module: nn.Module) -> nn.Module:
+        """What a library's module wraps, as DataParallel and Fabric's do: another version may wrap it otherwise."""
+        while not (module._parameters or module._buffers or self._is_of_script_or_layer(type(module))):  # noqa: SLF001
+            children = {id(child): child for _, child in _children(module)}
+            if len(children) != 1:
+                break
+            (module,) = children.values()
+        return module
+
+    def _is_of_script_or_layer(self, kind: type[nn.Module]) -> bool:
+        home = kind.__module__
+        file = getattr(sys.modules.get(home), "__file__", None)
+        return home.startswith("torch.nn.modules.") or file is None or self._names.concerns(file)
+
     def _of_optimizer(self, optimizer: Optimizer, seen: dict[int, str]) -> Iterator[Entry]:
         name = self._names.of(optimizer)
         for number, parameter in enumerate(_parameters(optimizer), 1):
@@ -137,8 +156,8 @@ class TrainedObjects(Observer):
                     yield entry(f"{name}: {seen[id(parameter)]} {path}", OPTIMIZER, tensor)
 
     def _settings(self) -> Iterator[tuple[str, str]]:
-        for module in self._roots.values():
-            yield from of_module(str(self._names.of(module)), module)
+        for name, module in self._named_roots():
+            yield from of_module(name, module)
         for optimizer in self._optimizers.values():
             yield from of_optimizer(str(self._names.of(optimizer)), optimizer)
         for scheduler in self._schedulers:

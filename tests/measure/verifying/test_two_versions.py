@@ -124,6 +124,44 @@ def test_the_other_version_may_import_from_the_script(compare: Compare, width: s
     assert not any("it fails" in each for each in reasons(report))
 
 
+# -- what they wrap
+
+WRAPPED = """
+class Wrapped(torch.optim.Optimizer):
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+
+    param_groups = property(lambda self: self.optimizer.param_groups)
+
+    def step(self, closure=None):
+        self.optimizer.step(closure)
+
+    def zero_grad(self, set_to_none=True):
+        self.optimizer.zero_grad(set_to_none)
+
+
+"""
+MADE = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)"
+
+
+@pytest.mark.parametrize(("lr", "same"), [("0.1", True), ("0.2", False)])
+def test_an_optimizer_may_be_wrapped(compare: Compare, lr: str, same: bool) -> None:
+    made = MADE.replace("= ", "= Wrapped(", 1).replace("0.1", lr) + ")"
+    report = compare(TRAIN, ("torch.manual_seed(1)\n", f"{WRAPPED}torch.manual_seed(1)\n"), (MADE, made))
+    assert report.same is same
+    assert same or reasons(report)[0].startswith("optimizer group 1's lr: 0.2 instead of 0.1")
+
+
+@pytest.mark.parametrize(("momentum", "same"), [("0.1", True), ("0.2", False)])
+def test_a_library_may_wrap_the_model(compare: Compare, momentum: str, same: bool) -> None:
+    text = TRAIN.replace("nn.ReLU()", "nn.BatchNorm1d(8, momentum=0.1)")
+    line = next(each for each in text.splitlines() if each.startswith("model = "))
+    other = line.replace("= ", "= nn.DataParallel(", 1).replace("momentum=0.1", f"momentum={momentum}") + ")"
+    report = compare(text, (line, other))
+    assert report.same is same
+    assert same or "model.1.running_mean" in reasons(report)[0]
+
+
 # -- what they write to stderr
 
 SAYS = """
