@@ -23,6 +23,8 @@ class VerificationState:
 
     good: tuple[Change, ...]
     failed: dict[Change, tuple[Sequence[Difference], tuple[Change, ...]]] = field(default_factory=dict)
+    helpless: set[Change] = field(default_factory=set)
+    """Changes that fail without one of those."""
     random: dict[Change, str] = field(default_factory=dict)
     """Changes that draw other random numbers, and what shows it."""
     rounding_only: dict[Change, str] = field(default_factory=dict)
@@ -72,7 +74,7 @@ def _verdict(
         together = f", together with {_names(company)}" if company else ""
         return Verdict.FAILED, f"{comparing.told(found)}{together}", found
     if change not in state.good:
-        lost = [each for each in changes.needs(change) if each in state.failed]
+        lost = [each for each in changes.needs(change) if each in state.failed] or [*state.failed]
         return Verdict.NOT_VERIFIED, f"it needs {_names(lost)}", ()
     seen = [view for view in views if change.is_reached(view.reached)]
     if not seen:

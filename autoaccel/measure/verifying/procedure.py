@@ -126,13 +126,19 @@ class _Procedure:
     def _exact(self, view: View, state: VerificationState) -> None:
         """Find the changes that are not bit-equal; those that may draw other random numbers are put aside."""
         probe = partial(self._differences, view, rehearse=_WITHOUT_WORKERS)
-        for culprit in bisect(self._bit_equal(state), probe, self.trials.changes.needs).culprits:
+        found = bisect(self._bit_equal(state), probe, self.trials.changes.needs, unclear=self._only_fails)
+        state.helpless.update(found.helpless)
+        for culprit in found.culprits:
             if self._only_rounds(view, culprit, _WITHOUT_WORKERS, state):
                 continue
             if self._may_draw_elsewhere(view, culprit):
                 state.random[culprit.item] = comparing.told(culprit.verdict)
             else:
                 self._fail(culprit, state)
+
+    def _only_fails(self, found: Verdicts) -> bool:
+        """Whether hunks may fail for want of another one: not all that they need is known."""
+        return self.against is not None and any(each.kind == "failure" for each in found)
 
     def _otherwise_rounded(self, view: View, state: VerificationState) -> None:
         """What need not be exact once more, with the kernels that the runtime may choose."""
@@ -250,7 +256,7 @@ class _Procedure:
 
     def _fail(self, culprit: Culprit[Change, Verdicts], state: VerificationState) -> None:
         state.failed[culprit.item] = culprit.verdict, culprit.company
-        state.good = self.trials.changes.without(state.failed)
+        state.good = self.trials.changes.without((*state.failed, *state.helpless))
 
     # -- gradients that overflow
 

@@ -93,3 +93,39 @@ def test_what_is_known_to_be_wrong_is_not_asked_again() -> None:
 
 def test_nothing_to_search() -> None:
     assert bisect("", lambda _: "", lambda _: "").fine == ()
+
+
+# -- what cannot be run
+
+
+class Partners(Runs):
+    """Each of these pairs fails where only one of the two is there."""
+
+    def __init__(self, bad: str, partners: Sequence[str]) -> None:
+        super().__init__(bad)
+        self.partners = partners
+
+    def probe(self, items: Sequence[str]) -> str:
+        said = super().probe(items)
+        return "fails" if any(len({*pair} & {*items}) == 1 for pair in self.partners) else said
+
+    def found(self, items: str = "abcdefgh") -> tuple[list[str], str]:
+        found = bisect(items, self.probe, self.needs, unclear=lambda said: said == "fails")
+        assert all(each.verdict != "fails" for each in found.culprits)
+        return [each.item + "".join(each.company) for each in found.culprits], "".join([*found.fine, *found.helpless])
+
+
+@pytest.mark.parametrize("bad", "abcdefgh")
+@pytest.mark.parametrize("partners", [["bg"], ["ab"], ["ah"], ["ce", "df"]])
+def test_what_fails_for_want_of_another_is_not_to_blame(bad: str, partners: list[str]) -> None:
+    runs = Partners(bad, partners)
+    culprits, rest = runs.found()
+    named = next(("".join(sorted(pair, reverse=True)) for pair in partners if bad in pair), bad)
+    assert culprits == [named]
+    assert sorted(rest) == [each for each in "abcdefgh" if each != named[0]]
+    assert len({*runs.asked}) <= 40
+
+
+def test_where_all_fail_that_is_what_is_wrong() -> None:
+    found = bisect("abcd", lambda items: "fails" if "c" in items else "", lambda _: "", unclear=lambda _: True)
+    assert [(each.item, each.verdict) for each in found.culprits] == [("c", "fails")]

@@ -124,6 +124,26 @@ def test_the_other_version_may_import_from_the_script(compare: Compare, width: s
     assert not any("it fails" in each for each in reasons(report))
 
 
+# -- what goes together only
+
+
+def test_hunks_that_fail_without_one_another_are_not_to_blame(compare: Compare) -> None:
+    text = TRAIN.replace("optimizer = ", "def forward(x):\n    return model(x)\n\n\noptimizer = ")
+    text = text.replace(
+        "    loss = nn.functional.cross_entropy(model(x), y)",
+        "    out = forward(x)\n    # its loss\n    loss = F(out, y)",
+    )
+    text = text.replace("import sys\n", "import sys\nfrom torch.nn.functional import cross_entropy as F\n")
+    report = compare(
+        text,
+        ("return model(x)", "return model(x), 0.0"),
+        ("out = forward(x)", "out, _ = forward(x)"),
+        ("lr=0.1", "lr=0.2"),
+    )
+    (why,) = reasons(report)
+    assert why.startswith("optimizer group 1's lr: 0.2 instead of 0.1")
+
+
 # -- what they wrap
 
 WRAPPED = """
