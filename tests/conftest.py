@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.measure.forking import Forking, ForkingRanks
 
@@ -19,7 +19,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # The same examples in every run, so that a change fails for what it changed; `--hypothesis-profile=default` draws
 # others.
-settings.register_profile("repeatable", derandomize=True)
+# How long an example takes is the machine's business.
+settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
 
 

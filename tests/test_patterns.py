@@ -43,7 +43,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(st.lists(MAYBE_BACK, max_size=5), PLACES, st.booleans())
 def test_the_answer_is_that_of_git(repository: Path, lines: list[str], place: str, is_folder: bool) -> None:
     # git knows bytes, not characters: `?` is half an é.

@@ -42,7 +42,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(PIECES | st.binary(max_size=3), max_size=9).map(b"".join))
 def test_the_short_cut_changes_nothing(data: bytes) -> None:
     def attempt(decode: Callable[[bytes, str], sources.Source]) -> sources.Source | str:

@@ -57,7 +57,7 @@ def test_changing_one_dimension_changes_no_other() -> None:
     assert changed > 10
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_whatever_is_drawn_can_be_rewritten(data: st.DataObject) -> None:
     texts, _ = generate(by_drawing(lambda options: data.draw(st.sampled_from(options))))

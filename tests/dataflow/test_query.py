@@ -43,7 +43,7 @@ def least(system: Equations) -> list[Numbers]:
         found = after
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(equations(), st.randoms(use_true_random=False), st.sampled_from([9, 100]))
 def test_answers_are_the_least_fixpoint_in_every_order(system: Equations, random: object, deepest: int) -> None:
     asked = queries(deepest=deepest)

@@ -65,14 +65,14 @@ def documents(draw: st.DrawFn) -> bytes:
     return mark + text.encode("utf-8", "surrogatepass")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(documents())
 def test_a_notebook_gives_its_bytes_back(data: bytes) -> None:
     source = decode(data)
     assert source.encode(source.text) == data
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(documents(), st.data())
 def test_a_changed_cell_changes_no_other_byte(data: bytes, draws: st.DataObject) -> None:
     source = decode(data)

@@ -39,7 +39,7 @@ def test_names(name: str) -> None:
     assert applied("a\nb\n", "a\nc\n", name) == b"a\nc\n"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(LINES, LINES, st.booleans(), st.booleans())
 def test_any_text(before: list[str], after: list[str], ends: bool, still_ends: bool) -> None:
     old = "\n".join(["start", *before]) + "\n" * ends

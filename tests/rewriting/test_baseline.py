@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoaccel.analysis import Script
@@ -65,7 +65,7 @@ def check(text: str, made: Baseline, rules: list[Rule]) -> None:
 @given(
     st.sampled_from(INPUTS), st.sampled_from(["", "legacy", "see #12"]), st.sampled_from(["\n", "\r\n"]), st.booleans()
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 def test_every_fixture_can_be_silenced(path: Path, reason: str, newline: str, ended: bool) -> None:
     text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n").rstrip("\n") + ("\n" if ended else "")
     text = text.replace("\n", newline)
@@ -78,7 +78,7 @@ def test_every_fixture_can_be_silenced(path: Path, reason: str, newline: str, en
 
 
 @given(scripts())
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80)
 def test_random_scripts_can_be_silenced(text: str) -> None:
     rules = [CALLS, DEFINITIONS, UNUSED]
     check(text, silence(text, None, rules, reason="legacy"), rules)

@@ -6,7 +6,7 @@ import ast
 import random
 from collections.abc import Sequence
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoaccel.edits import (
@@ -151,7 +151,7 @@ def edits(tree: ast.Module, places: Places, chance: random.Random) -> list[Edit]
 
 
 @given(scripts(), st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 def test_random_edits(text: str, seed: int) -> None:
     tree = ast.parse(text)
     places = Places(text, tree)
@@ -173,7 +173,7 @@ def test_random_edits(text: str, seed: int) -> None:
 
 
 @given(scripts())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 def test_untouched_lines_survive(text: str) -> None:
     tree = ast.parse(text)
     places = Places(text, tree)

@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from autoaccel.rewriting import engine, registry
@@ -60,7 +60,7 @@ def counts(text: str) -> Counter[str]:
 
 @example("x = f(a, b)\n\n    # autoaccel: ignore")  # the last line, below a blank one
 @given(commented())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 def test_random_comments(text: str) -> None:
     rules = [CALLS, DEFINITIONS, UNUSED]
     with pytest.MonkeyPatch.context() as patched:

@@ -34,7 +34,7 @@ def loss_and_gradient(function: Any, probabilities: Tensor, *arguments: Any, **k
     return loss, leaf.grad
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(seed=st.integers(0, 2**31), extremes=st.booleans(), reduction=st.sampled_from(["sum", "mean", "none"]))
 def test_gradients_are_the_same_bit_for_bit(seed: int, extremes: bool, reduction: str) -> None:
     probabilities, target = batch(seed, extremes)

@@ -37,7 +37,7 @@ def same(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> bool:
     return all(torch.equal(bits(a), bits(b)) and a.stride() == b.stride() for a, b in zip(first, second, strict=True))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 2**31),
     channels=st.sampled_from([8, 10, 16, 33]),

@@ -4,8 +4,8 @@ The changes come in an order in which each stands after what it needs, so every 
 Between a beginning that is fine and a longer one that is not there is a change that makes the difference, found in
 log2(n) runs. It may do so only together with an earlier one; that is found out, too.
 
-Of two versions by hand not every beginning can be run, for all that is known of what changes need: one that fails, where
-all changes together do not, says nothing of what is wrong with them.
+Of two versions by hand not every beginning can be run, for all that is known of what changes need: one that fails,
+where all changes together do not, says nothing of what is wrong with them.
 """
 
 from __future__ import annotations

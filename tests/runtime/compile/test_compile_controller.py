@@ -386,7 +386,7 @@ def test_short_steps_on_a_cpu_are_left_alone() -> None:
     calls=st.integers(1, 3),
     seed=st.integers(0, 9),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_whatever_compiling_brings_little_is_lost(
     forward: float, faster: float, rest: float, noise: float, leaves: int, told: int | None, calls: int, seed: int
 ) -> None:

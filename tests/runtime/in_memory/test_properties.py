@@ -39,6 +39,6 @@ def datasets(draw: st.DrawFn) -> Any:
 
 
 @given(datasets(), st.integers(1, 7), st.booleans(), st.booleans(), st.none() | st.integers(0, 3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_batches(dataset: Any, size: int, shuffle: bool, drop: bool, leave: int | None) -> None:
     same(lambda: DataLoader(dataset, batch_size=size, shuffle=shuffle, drop_last=drop), leave=leave)

@@ -78,7 +78,7 @@ def transforms(draw: st.DrawFn) -> list[tuple[Any, ...]]:
 
 
 @given(transforms(), st.booleans(), sides, sides, st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_transforms(
     make: Make,
     torchvision: ModuleType,

@@ -555,7 +555,7 @@ class Where(Numbers):
     bad=some.integers(-1, 40),
     rng_use=some.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_with_and_without_the_thread_a_program_notices_nothing(
     count: int, size: int, shuffled: bool, leave: int, turns: list[bool], bad: int, rng_use: bool
 ) -> None:

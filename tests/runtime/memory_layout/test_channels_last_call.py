@@ -153,7 +153,6 @@ def test_what_goes_in_and_comes_out_lies_as_before() -> None:
     assert is_laid_out(model)
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from([0, 1, 1, 2, 3]), min_size=4, max_size=4), st.booleans())
 def test_copies_have_the_strides_even_where_both_layouts_are_one(shape: list[int], graph: bool) -> None:
     x = torch.randn(shape, requires_grad=graph)
@@ -649,7 +648,7 @@ def trained_or_refused(model: nn.Module) -> list[Tensor] | str:
         return str(refusal)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.sampled_from(sorted(STEPS)), max_size=4))
 def test_any_network_trains_as_before(names: list[str]) -> None:
     def between(x: Tensor) -> Tensor:

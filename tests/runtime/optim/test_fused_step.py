@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -57,7 +57,6 @@ def near(one: list[torch.Tensor], two: list[torch.Tensor]) -> None:
         torch.testing.assert_close(each, other, rtol=1e-5, atol=1e-6)
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(ADAMS),
     st.fixed_dictionaries(

@@ -271,7 +271,7 @@ scenes = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(laps=scenes, seed=st.integers(0, 1000))
 def test_little_is_lost_at_any_time(laps: Laps, seed: int) -> None:
     """However laps behave: two per cent of the time spent, and one burst of laps the candidate."""
@@ -281,7 +281,7 @@ def test_little_is_lost_at_any_time(laps: Laps, seed: int) -> None:
         assert lost <= TrialPolicy().share * spent + burst
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(laps=scenes, seed=st.integers(0, 1000))
 def test_a_short_run_is_never_touched(laps: Laps, seed: int) -> None:
     found = run(laps, seed=seed, count=600)
