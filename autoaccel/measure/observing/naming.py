@@ -28,7 +28,8 @@ class Names:
     """Whether a file is the script's."""
     by_kind: bool = False
     """Whether objects are called by what they are, and not by their variables: two versions may have renamed them.
-    Optimizers get their names when they step, then: what a variable holds may wrap the one that does."""
+    Optimizers get their names when they step, then, as what a variable holds may wrap the one that does, and schedulers
+    in the order in which they were made."""
     given: dict[int, tuple[Any, str]] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
 
@@ -74,19 +75,15 @@ class Names:
         # what torch.compile returns stands for the module that it was given
         value = getattr(value, "_orig_mod", value) if issubclass(type(value), nn.Module) else value
         kind = type(value)  # of a proxy, its own: asked by `isinstance`, it may import what it stands for
-        if self.by_kind and issubclass(kind, Optimizer):
+        if self.by_kind and issubclass(kind, Optimizer | LRScheduler):
             return
         if issubclass(kind, _KINDS) or (issubclass(kind, Tensor) and id(value) in tensors):
             if id(value) not in self.given and (self.by_kind or name not in self._taken):
-                self.give(value, _kind(value) if self.by_kind else name)
+                by_kind = "model" if issubclass(kind, nn.Module) else "tensor"
+                self.give(value, by_kind if self.by_kind else name)
         elif depth < _DEEP:
             for inner, item in _inside(value, kind, name):
                 self._add(item, inner, tensors, depth + 1)
-
-
-def _kind(value: Any) -> str:
-    kinds = {nn.Module: "model", LRScheduler: "scheduler"}
-    return next((name for kind, name in kinds.items() if isinstance(value, kind)), "tensor")
 
 
 def _inside(value: Any, kind: type, name: str) -> Iterator[tuple[str, Any]]:

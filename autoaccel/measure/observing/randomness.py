@@ -16,10 +16,14 @@ import torch
 from torch.optim import Optimizer
 
 from autoaccel.measure.observing.digests import digest_of
+from autoaccel.measure.observing.hooks import replacing
 from autoaccel.measure.observing.observation import Observation, Observer
 
 Seed = Callable[..., Any]
 _APART = 104_729  # between the seeds of ranks
+
+
+_UNUSED = "unused"
 
 
 class Randomness(Observer):
@@ -37,9 +41,26 @@ class Randomness(Observer):
             numpy.random.default_rng = _fresh(numpy, shift, seed)
         if shift:
             self._shift(shift, numpy)
+        self._drawn: set[str] = set()
+        self._seeded = host_streams()
+        for module in (random, *filter(None, [numpy and numpy.random])):
+            replacing(module, "seed")(self._seed)
 
     def contribute(self) -> dict[str, Any]:
-        return {"random": streams()}
+        self._look()
+        unused = {name: _UNUSED for name in ("python", "numpy") if name in self._seeded and name not in self._drawn}
+        return {"random": streams() | unused}
+
+    def _seed(self, plain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """What libraries seed along with torch, and nobody draws from, is the same whatever its seed."""
+        self._look()
+        result = plain(*args, **kwargs)
+        self._seeded = host_streams()
+        return result
+
+    def _look(self) -> None:
+        now = host_streams()
+        self._drawn |= {name for name, state in self._seeded.items() if now.get(name, state) != state}
 
     def _shift(self, shift: int, numpy: Any) -> None:
         modules: list[tuple[Any, str]] = [

@@ -57,7 +57,7 @@ class TrainedObjects(Observer):
         for number, optimizer in enumerate(self._optimizers.values(), 1):
             self._names.give(optimizer, f"optimizer {number}")
         for number, scheduler in enumerate(self._schedulers, 1):
-            self._names.give(scheduler, f"scheduler {number}")
+            self._names.give(scheduler, "scheduler" if self._names.by_kind else f"scheduler {number}")
         with torch.device("cpu"), torch.no_grad():  # whatever the script has chosen
             return {"state": tuple(self._entries()), "settings": dict(self._settings())}
 
@@ -294,7 +294,7 @@ def of_scheduler(name: str, scheduler: LRScheduler) -> Iterator[tuple[str, str]]
 
 
 def spelled(value: Any, depth: int = 0) -> str:
-    """Without rounding, and without addresses."""
+    """Without rounding, without addresses, and without the names of functions: what they compute shows elsewhere."""
     if depth > _DEEP:
         return "…"
     if isinstance(value, Tensor):
@@ -305,7 +305,7 @@ def spelled(value: Any, depth: int = 0) -> str:
         return f"[{', '.join(spelled(each, depth + 1) for each in value)}]"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{spelled(key)}: {spelled(each, depth + 1)}" for key, each in value.items()) + "}"
-    return getattr(value, "__qualname__", type(value).__qualname__)
+    return (value if isinstance(value, type) else type(value)).__qualname__
 
 
 # -- weights in plain tensors, of scripts that train without an optimizer

@@ -73,6 +73,17 @@ def test_a_number_more_shows(observe: Observe, draw: str) -> None:
     assert {name for name in plain if plain[name] != more[name]} == {stream}
 
 
+@pytest.mark.parametrize("module", ["random", "np.random"])
+def test_the_seed_of_a_stream_that_nobody_draws_from_is_no_matter(observe: Observe, module: str) -> None:
+    text, draw = "import random\nimport numpy as np\n", f"{module}.random()\n"
+    seeds = [f"{module}.seed({seed})\n" for seed in (3, 4)]
+    one, other = (observe(text + seed).random for seed in seeds)
+    assert one == other == observe(text).random
+    for drawing in ("{0}{1}", "{1}{0}", "{1}{0}{0}"):  # before and behind the seed
+        one, other = (observe(text + drawing.format(seed, draw)).random for seed in seeds)
+        assert one != other
+
+
 @pytest.mark.parametrize(("double", "rounding"), [(False, 2.0**-23), (True, 2.0**-52)])
 def test_a_push_of_one_rounding_is_one(observe: Observe, double: bool, rounding: float) -> None:
     plain = observe(SETUP + EPOCH, double=double)

@@ -124,6 +124,34 @@ def test_the_other_version_may_import_from_the_script(compare: Compare, width: s
     assert not any("it fails" in each for each in reasons(report))
 
 
+# -- schedulers
+
+SCHEDULED = TRAIN.replace("for x, y", "made = torch.optim.lr_scheduler\n{made}for x, y") + "    scheduler.step()\n"
+FIRST = "first = made.LambdaLR(optimizer, lambda step: 0.5)\nlater = made.StepLR(optimizer, 2)\n"
+SEQUENCE = "scheduler = made.SequentialLR(optimizer, [first, later], [3])\n"
+MOVED = """
+class Trainer:
+    def __init__(self):
+        self.scheduler = scheduler
+
+    def step(self):
+        self.scheduler.step()
+
+
+trainer = Trainer()
+del scheduler
+"""
+
+
+@pytest.mark.parametrize(("factor", "same"), [("0.5", True), ("0.25", False)])
+def test_schedulers_are_told_apart_by_what_they_do(compare: Compare, factor: str, same: bool) -> None:
+    text = SCHEDULED.replace("{made}", FIRST + SEQUENCE)
+    made = f"def factor(step):\n    return {factor}\n\n\n{FIRST}".replace("lambda step: 0.5", "factor")
+    report = compare(text, (FIRST, made), (SEQUENCE, SEQUENCE + MOVED), ("    scheduler.step()", "    trainer.step()"))
+    assert report.same is same, reasons(report)
+    assert same or reasons(report)[0].startswith("scheduler's _last_lr: [0.025] instead of [0.05]")
+
+
 # -- what goes together only
 
 
