@@ -27,9 +27,9 @@ class Names:
     concerns: Callable[[str], bool]
     """Whether a file is the script's."""
     by_kind: bool = False
-    """Whether objects are called by what they are, and not by their variables: two versions may have renamed them.
-    Optimizers get their names when they step, then, as what a variable holds may wrap the one that does, and schedulers
-    in the order in which they were made."""
+    """Whether objects are called by what they are, and not by their variables: two versions may have renamed them, or
+    may hold them, and wrap them, otherwise. Tensors are told apart by the order in which they are found, optimizers by
+    that in which they step, modules by that in which they are trained, schedulers by that in which they were made."""
     given: dict[int, tuple[Any, str]] = field(default_factory=dict)
     _taken: set[str] = field(default_factory=set)
 
@@ -79,8 +79,7 @@ class Names:
             return
         if issubclass(kind, _KINDS) or (issubclass(kind, Tensor) and id(value) in tensors):
             if id(value) not in self.given and (self.by_kind or name not in self._taken):
-                by_kind = "model" if issubclass(kind, nn.Module) else "tensor"
-                self.give(value, by_kind if self.by_kind else name)
+                self.give(value, "tensor" if self.by_kind and issubclass(kind, Tensor) else name)
         elif depth < _DEEP:
             for inner, item in _inside(value, kind, name):
                 self._add(item, inner, tensors, depth + 1)

@@ -128,8 +128,17 @@ class TrainedObjects(Observer):
             yield from self._of_optimizer(optimizer, seen)
 
     def _named_roots(self) -> Iterator[tuple[str, nn.Module]]:
-        for module in self._roots.values():
-            yield str(self._names.of(module)), self._within(module) if self._names.by_kind else module
+        if not self._names.by_kind:
+            yield from ((str(self._names.of(module)), module) for module in self._roots.values())
+            return
+        trained = [id(each) for optimizer in self._optimizers.values() for each in _parameters(optimizer)]
+        place = {each: number for number, each in reversed([*enumerate(trained)])}
+
+        def first_trained(module: nn.Module) -> float:
+            return min((place.get(id(tensor), math.inf) for *_, tensor in tensors(module)), default=math.inf)
+
+        for number, module in enumerate(sorted(self._roots.values(), key=first_trained), 1):
+            yield "model" if number == 1 else f"model ({number})", self._within(module)
 
     def _within(self, module: nn.Module) -> nn.Module:
         """What a library's module wraps, as DataParallel and Fabric's do: another version may wrap it otherwise."""

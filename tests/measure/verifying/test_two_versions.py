@@ -124,7 +124,9 @@ def test_the_other_version_may_import_from_the_script(compare: Compare, width: s
     assert not any("it fails" in each for each in reasons(report))
 
 
-# -- schedulers
+# -- what is held otherwise
+
+MADE = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)"
 
 SCHEDULED = TRAIN.replace("for x, y", "made = torch.optim.lr_scheduler\n{made}for x, y") + "    scheduler.step()\n"
 FIRST = "first = made.LambdaLR(optimizer, lambda step: 0.5)\nlater = made.StepLR(optimizer, 2)\n"
@@ -150,6 +152,17 @@ def test_schedulers_are_told_apart_by_what_they_do(compare: Compare, factor: str
     report = compare(text, (FIRST, made), (SEQUENCE, SEQUENCE + MOVED), ("    scheduler.step()", "    trainer.step()"))
     assert report.same is same, reasons(report)
     assert same or reasons(report)[0].startswith("scheduler's _last_lr: [0.025] instead of [0.05]")
+
+
+def test_models_are_told_apart_by_whether_they_are_trained(compare: Compare) -> None:
+    text = TRAIN.replace("model = ", "teacher = nn.Linear(4, 2)\nmodel = ")
+    seeded = "torch.manual_seed(1)\n"
+    holder = "\n\nclass Holder:\n    pass\n\n\nholder = Holder()\n"
+    held = (MADE, f"holder.model = model\n{MADE}")
+    assert compare(text, (seeded, seeded + holder), held).same
+    other = ("teacher = nn.Linear(4, 2)", "teacher = nn.Linear(4, 2).requires_grad_(False)")
+    (why,) = reasons(compare(text, (seeded, seeded + holder), held, other))
+    assert why.startswith("model (2).weight's requires_grad: False instead of True")
 
 
 # -- what goes together only
@@ -189,7 +202,6 @@ class Wrapped(torch.optim.Optimizer):
 
 
 """
-MADE = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)"
 
 
 @pytest.mark.parametrize(("lr", "same"), [("0.1", True), ("0.2", False)])
