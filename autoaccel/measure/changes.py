@@ -75,6 +75,10 @@ class LaterRewrite(Change):
     """What may be found at most, as configured."""
 
 
+HUNK = "hunk"
+"""In the place of a rule's code: a change by hand."""
+
+
 @dataclass(frozen=True, slots=True)
 class Changes:
     """The changes of a project, in an order in which each comes after those that it needs, and what is exact first."""

@@ -17,7 +17,7 @@ from types import CodeType
 from autoaccel import sources
 from autoaccel.dataflow.syntax_index import split_lines
 from autoaccel.edits import Tier
-from autoaccel.measure.changes import Change, Changes, Lines, bodies, known_as, spans
+from autoaccel.measure.changes import HUNK, Change, Changes, Lines, bodies, known_as, spans
 from autoaccel.measure.observing.coverage import lines_of
 from autoaccel.rewriting.places import Places
 from autoaccel.rewriting.record import Range, Record
@@ -326,7 +326,7 @@ def _hunk(pieces: _Pieces, places: Mapping[Path, Places], name: str) -> Hunk:
         message = f"`{old[:_SHOWN]}` is not in {name}" if old else f"{name} has `{new[:_SHOWN]}`"
     where = Range(first.start + 1, 1, max(first.end, first.start + 1) + 1, 1)
     witnesses = dict.fromkeys(lines for each in own for lines in _witnesses(each, places[each.path]))
-    record = Record("hunk", f"of {name}", Tier.EQUIVALENT.label, message, where)
+    record = Record(HUNK, f"of {name}", Tier.EQUIVALENT.label, message, where)
     edited = [each for piece in own for each in _touched(piece, places[piece.path])]
     known = bodies(edited, places[first.path])
     return Hunk(first.path, record, Tier.EQUIVALENT, tuple(witnesses), pieces, bodies=known)

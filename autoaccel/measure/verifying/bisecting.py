@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Generic, TypeVar
 
+_FEW = 2
+"""So many culprits are looked for among more that were found."""
+
 Item = TypeVar("Item")
 Verdict = TypeVar("Verdict")
 
@@ -79,7 +82,24 @@ def bisect(
         if not kept:
             break
         verdict = probe(left)
-    return Found(tuple(culprits), tuple(left), tuple(helpless))
+    enough = _enough(items, culprits, probe, needs)
+    return Found(enough, tuple(left), tuple(helpless) if len(enough) == len(culprits) else ())
+
+
+def _enough(
+    items: Sequence[Item],
+    culprits: Sequence[Culprit[Item, Verdict]],
+    probe: Probe[Item, Verdict],
+    needs: Callable[[Item], Sequence[Item]],
+) -> tuple[Culprit[Item, Verdict], ...]:
+    """Those without which all others are fine. What only differs where another one is missing, as the two ends of what
+    was moved do, is found on the way to them."""
+    for size in range(1, min(len(culprits), _FEW + 1)):
+        for some in combinations(culprits, size):
+            gone = {each.item for each in some}
+            if not probe([each for each in items if each not in gone and not _depends(each, gone, needs)]):
+                return some
+    return tuple(culprits)
 
 
 def _never(_: object) -> bool:

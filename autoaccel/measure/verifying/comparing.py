@@ -229,6 +229,11 @@ def data(before: RunRecord, after: RunRecord) -> Iterator[Difference]:
             return
 
 
+def is_another_batch(found: Difference) -> bool:
+    """Whether there are as many batches as before, and one holds something else."""
+    return found.kind == "data" and found.text.endswith("is another one")
+
+
 def _digests(record: RunRecord) -> dict[tuple[str, str], str]:
     return {(each.kind, each.name): each.digest for each in record.state}
 

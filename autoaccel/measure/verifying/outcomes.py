@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from autoaccel.edits import Tier
-from autoaccel.measure.changes import Change, Changes, known_as
+from autoaccel.measure.changes import HUNK, Change, Changes, known_as
 from autoaccel.measure.verifying import comparing
 from autoaccel.measure.verifying.facts import Difference
 from autoaccel.measure.verifying.report import Numerics, Outcome, Verdict
@@ -72,7 +72,9 @@ def _verdict(
     if change in state.failed:
         found, company = state.failed[change]
         together = f", together with {_names(company)}" if company else ""
-        return Verdict.FAILED, f"{comparing.told(found)}{together}", found
+        needed = changes.needs(change) if change.record.code == HUNK else ()  # in which the mistake may be
+        with_these = f", with {_names(needed)} that it needs" if needed else ""
+        return Verdict.FAILED, f"{comparing.told(found)}{together}{with_these}", found
     if change not in state.good:
         lost = [each for each in changes.needs(change) if each in state.failed] or [*state.failed]
         return Verdict.NOT_VERIFIED, f"it needs {_names(lost)}", ()

@@ -156,26 +156,37 @@ class _Procedure:
         self, view: View, culprit: Culprit[Change, Verdicts], rehearse: tuple[str, ...], state: VerificationState
     ) -> bool:
         """Whether a change that need not be exact differs by rounding alone (sums in another order, captured graphs) or
-        does the same in other portions; it is put aside then."""
+        does the same in other portions; it is put aside then. So is a hunk that does not, where all together do."""
         if culprit.item.tier is Tier.EXACT:
             return False
-        chosen = self._with_dependencies(culprit)
+        together = [state.good] if self.against is not None else []
+        for chosen in (self._with_dependencies(culprit), *together):
+            if said := self._harmless(view, chosen, rehearse):
+                state.rounding_only[culprit.item], proven = said
+                if proven and self.against is not None:
+                    state.proven.add(culprit.item)
+                return True
+        return False
+
+    def _harmless(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> tuple[str, bool] | None:
+        """What is said of some changes that differ by rounding, or do the same with what is put together otherwise, and
+        whether it is proven; None of those that do something else."""
         record = self._rehearsed(view, chosen, rehearse)
-        if not rounding_differences.may_be_rounding(view.reference, record):
-            return False
         found = comparing.differences(view.reference, record)
+        if self.against is not None and [each.kind for each in found] == ["data"]:
+            if comparing.is_another_batch(found[0]) and not comparing.structure(view.reference, record):
+                return f"bit for bit but for how batches are put together; {found[0].text}", True
+        if not rounding_differences.may_be_rounding(view.reference, record):
+            return None
         portions = [each.text for each in found if each.kind == "portion"]
         rounds = len(found) > len(portions)
         proven = None if rounds else True
         if rounds and self.against is not None:  # of rewrites more is known, and one run is saved in each verification
             proven = self.rounding.in_double(view, lambda: self._rehearsed(view, chosen, rehearse, double=True))
         if proven is False or (proven is None and not self.rounding.in_single(view, record)):
-            return False
+            return None
         said = ["the same but for rounding"] if rounds else []
-        state.rounding_only[culprit.item] = "; ".join([*said, *portions[:1]])
-        if proven and self.against is not None:
-            state.proven.add(culprit.item)
-        return True
+        return "; ".join([*said, *portions[:1]]), bool(proven)
 
     def _may_draw_elsewhere(self, view: View, culprit: Culprit[Change, Verdicts]) -> bool:
         """Whether a change draws the same sort of numbers from another stream: that of the accelerator. Where there is

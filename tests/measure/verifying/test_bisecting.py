@@ -129,3 +129,18 @@ def test_what_fails_for_want_of_another_is_not_to_blame(bad: str, partners: list
 def test_where_all_fail_that_is_what_is_wrong() -> None:
     found = bisect("abcd", lambda items: "fails" if "c" in items else "", lambda _: "", unclear=lambda _: True)
     assert [(each.item, each.verdict) for each in found.culprits] == [("c", "fails")]
+
+
+@pytest.mark.parametrize("bad", ["e", "a", "h", "ce"])
+@pytest.mark.parametrize("ends", ["bg", "ab", "dh"])
+def test_the_ends_of_what_was_moved_are_not_to_blame(bad: str, ends: str) -> None:
+    """One without the other makes a difference, and both together none."""
+
+    def probe(items: Sequence[str]) -> str:
+        lone = [each for each in ends if each in items]
+        return "".join([*(each for each in bad if each in items), *(lone if len(lone) == 1 else "")])
+
+    if set(bad) & set(ends):
+        return
+    found = bisect("abcdefgh", probe, lambda _: "")
+    assert "".join(each.item for each in found.culprits) == bad

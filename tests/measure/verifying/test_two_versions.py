@@ -185,6 +185,36 @@ def test_hunks_that_fail_without_one_another_are_not_to_blame(compare: Compare) 
     assert why.startswith("optimizer group 1's lr: 0.2 instead of 0.1")
 
 
+def test_hunks_that_only_round_together_are_no_difference(compare: Compare) -> None:
+    weights = "weights = torch.full((4, 4), 0.3)\n"
+    text = TRAIN.replace("for x, y", f"{weights}for x, y").replace("model(x)", "model(x @ weights)")
+    scale = ("x @ weights", "(x * 3) @ weights")
+    assert compare(text, ("0.3)", "0.1)"), scale).same
+    assert not compare(text, scale).same
+
+
+def test_batches_may_be_put_together_otherwise(compare: Compare) -> None:
+    collate = "def collate(rows):\n    x, y = zip(*rows)\n    return torch.stack(x), torch.stack(y)\n\n\n"
+    text = TRAIN.replace("loader = DataLoader(data,", f"{collate}loader = DataLoader(data, collate_fn=collate,")
+    column = ("return torch.stack(x), torch.stack(y)", "return torch.stack(x), torch.stack(y)[:, None]")
+    report = compare(text, column, ("model(x), y)", "model(x), y[:, 0])"))
+    assert report.same
+    assert any("batch 1 is another one" in each.reason for each in report.outcomes)
+    assert not compare(text, column, ("model(x), y)", "model(x), y[:, 0].flip(0))")).same
+
+
+def test_what_was_moved_is_not_to_blame(compare: Compare) -> None:
+    seed = "torch.manual_seed(1)\n"
+    text = TRAIN.replace(seed, f"torch.set_num_threads(1)\n{seed}")
+    other = "torch.set_num_threads(1)\nwidth = 8\n"
+    (why,) = reasons(
+        compare(
+            text, (f"torch.set_num_threads(1)\n{seed}", other), ("model = ", f"{seed}model = "), ("lr=0.1", "lr=0.2")
+        )
+    )
+    assert why.startswith("optimizer group 1's lr: 0.2 instead of 0.1")
+
+
 # -- what they wrap
 
 WRAPPED = """
