@@ -25,6 +25,8 @@ def may_move_themselves(script: Script, made: LoaderCall, path: ElementPath, met
     collate function makes, or that a sample has and that is handed on as it is. torch's own collate function keeps
     the classes of containers alone."""
     dataset, collate = made.at(script, "dataset"), made.at(script, "collate_fn")
+    if made.problem is not None:
+        return _may_make(None, script, method)
     if collate is None and "collate_fn" not in made.possible and not _is_unbatched(script, made):
         return _may_make(dataset, script, method, of_containers=True)
     given = _collated(*collate) if collate is not None else None

@@ -23,7 +23,7 @@ from autoaccel.pytorch.changing_calls import (
 )
 from autoaccel.pytorch.datasets import item_methods, origins
 from autoaccel.pytorch.kept_iterators import batch_sources, loaders_of
-from autoaccel.pytorch.loader_calls import LoaderCall, loader_made
+from autoaccel.pytorch.loader_calls import LoaderCall, loaders_made
 from autoaccel.pytorch.loader_loops import BatchTransfer
 from autoaccel.pytorch.tensor_type_aliases import chosen_type, tensor_type
 
@@ -119,13 +119,10 @@ def own_to_method(script: Script, transfer: BatchTransfer) -> str | None:
         return None
     whole = () in transfer.paths and transfer.derived is None
     creations = _creations(transfer.site_script, transfer.site)
-    loaders = [
-        (file, made)
-        for file, call in creations
-        if (made := loader_made(file, call)) is not None
-        and not any(may_move_themselves(file, made, path, transfer.method) for path in transfer.paths)
-    ]
-    if len(loaders) < len(creations):
+    found = [(file, loaders_made(file, call)) for file, call in creations]
+    loaders = [(file, made) for file, several in found for made in several]
+    own = (may_move_themselves(*each, path, transfer.method) for each in loaders for path in transfer.paths)
+    if any(not several for _, several in found) or any(own):
         return reason
     if not whole:
         return None
@@ -176,8 +173,8 @@ def _asks_for_tensor(script: Script, test: ast.expr, move: ast.Call) -> bool:
 
 def _gives_plain_samples(script: Script, made: LoaderCall) -> bool:
     """Whether the samples of a loader are dicts, tuples or tensors themselves, made where they are seen."""
-    dataset = made.settings.get("dataset")
-    sources = [] if dataset is None else [*origins(script, dataset)]
+    dataset = made.at(script, "dataset")
+    sources = [] if dataset is None else [*origins(*dataset)]
     methods = [
         (file, method)
         for source in sources

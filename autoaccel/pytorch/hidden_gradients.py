@@ -330,9 +330,10 @@ def _makes_plain_batches(value: Value, kinds: frozenset[str]) -> bool:
     if value.kind is not Kind.LOADER or value.script is None or not isinstance(value.node, ast.Call):
         return False
     made = loader_made(value.script, value.node)
-    if made is None or made.problem is not None or made.possible & PARTS or "dataset" not in made.settings:
+    dataset = made.at(value.script, "dataset") if made is not None else None
+    if made is None or dataset is None or made.problem is not None or made.possible & PARTS:
         return False
-    sources = tuple(datasets.origins(value.script, made.settings["dataset"]))
+    sources = tuple(datasets.origins(*dataset))
     if not sources or any(source.cls is None and source.kind is not Kind.DATASET for source in sources):
         return False
     inputs = loader_state(value.script, made).inputs

@@ -6,12 +6,13 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from autoaccel.analysis.classes import external_lineage, lineage
+from autoaccel.analysis.classes import external_lineage, instance_kind, lineage
 from autoaccel.analysis.iteration_wrappers import iterated_attribute
 from autoaccel.analysis.keyword_arguments import mapping_items, mapping_keys
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.dataflow.call_arguments import given_values
+from autoaccel.dataflow.syntax_index import last_name, position
 from autoaccel.library_models.library_values import LOADER_CLASSES
 from autoaccel.pytorch.loader_loops import endless_loops, loader_loops
 
@@ -19,7 +20,8 @@ POSITIONS = """dataset batch_size shuffle sampler batch_sampler num_workers coll
 worker_init_fn multiprocessing_context generator""".split()
 # What a loader of torch has besides its methods for Python.
 _MEMBERS = frozenset(POSITIONS) | frozenset(
-    "prefetch_factor persistent_workers pin_memory_device in_order check_worker_number_rationality".split()
+    """prefetch_factor persistent_workers pin_memory_device in_order check_worker_number_rationality _auto_collation
+    _get_iterator _index_sampler _iterator _is_protocol _dataset_kind _IterableDataset_len_called""".split()
 )
 _POOL_METHODS = frozenset("map imap imap_unordered starmap apply apply_async map_async starmap_async".split())
 
@@ -63,27 +65,60 @@ def loader_calls(script: Script) -> Iterator[LoaderCall]:
 
 def loader_made(script: Script, call: ast.Call) -> LoaderCall | None:
     """What a call that makes a loader sets: of torch's own class, or of one of the project that derives from it and
-    leaves to it all that loading is about. None for any other."""
+    leaves to it all that loading is about. None for any other, and where it may be of one of several classes."""
+    found = loaders_made(script, call)
+    return found[0] if len(found) == 1 else None
+
+
+def loaders_made(script: Script, call: ast.Call) -> tuple[LoaderCall, ...]:
+    """The same for each class of loaders that a call may be of: `getattr(module, name)(…)`. None at all where one of
+    them is not known."""
     if script.qualname(call.func) in LOADER_CLASSES:
+        return (_read(script, call),)
+    classes = [each for each in script.values(call.func) if each.kind is Kind.UNKNOWN or _makes_loaders(each)]
+    found = [_of_class(script, call, each) for each in classes]
+    return tuple(each for each in found if each is not None) if None not in found else ()
+
+
+def _makes_loaders(callee: Value) -> bool:
+    if callee.kind is Kind.CLASS and callee.cls is not None:
+        return instance_kind(callee.cls) in (Kind.LOADER, Kind.UNKNOWN)
+    return callee.kind is Kind.EXTERNAL and callee.name in LOADER_CLASSES
+
+
+def _of_class(script: Script, call: ast.Call, callee: Value) -> LoaderCall | None:
+    """What a call of a class of loaders sets."""
+    if callee.kind is Kind.EXTERNAL:
         return _read(script, call)
-    classes = [value.cls for value in script.values(call.func) if value.kind is Kind.CLASS]
-    if len(script.values(call.func)) != 1 or not classes or classes[0] is None:
+    if callee.cls is None:
         return None
-    family = tuple(lineage(classes[0]))
-    inits = [(each.script, part) for each in family for part in each.node.body if _is_init(part)]
-    external = tuple(external_lineage(classes[0]))
-    if len(external) != 1 or external[0] not in LOADER_CLASSES or len(inits) > 1 or any(map(_changes_loading, family)):
+    family = tuple(lineage(callee.cls))
+    external = tuple(external_lineage(callee.cls))
+    if len(external) != 1 or external[0] not in LOADER_CLASSES or any(map(_changes_loading, family)):
         return None
-    if not inits:
-        return _read(script, call)
-    file, init = inits[0]
-    assert isinstance(init, ast.FunctionDef)
-    stored = _stored_after_handing_on(init)
-    if stored is None:
+    inits = [(each, part) for each in family for part in each.node.body if _is_init(part)]
+    if len(inits) > 1 and any(len(each.node.bases) != 1 for each in family):
         return None
-    made = _read(script, call)
-    collates = {"collate_fn": stored["collate_fn"]} if "collate_fn" in stored else {}
-    return replace(made, settings=made.settings | collates, elsewhere=dict.fromkeys(collates, file))
+    methods = ((each, part) for each in family for part in each.node.body if not _is_init(part))
+    if any(_is_store(attribute) for each, part in methods for attribute in each.script.within(part, ast.Attribute)):
+        return None
+    file, handing, collates = script, call, dict[str, tuple[Script, ast.expr]]()
+    for each, init in inits:
+        assert isinstance(init, ast.FunctionDef)
+        stored = _stored_after_handing_on(init)
+        if stored is not None:
+            collates = {name: (each.script, stored[name]) for name in stored if name == "collate_fn"} | collates
+            continue
+        given = _handed_on(each.script, init)
+        if given is None or _read(each.script, given).problem is not None:
+            return None
+        file, handing = each.script, given
+    made = _read(file, handing)
+    settings = made.settings | {name: value for name, (_, value) in collates.items()}
+    elsewhere = dict.fromkeys(made.settings, file) if handing is not call else {}
+    return replace(
+        made, call=call, settings=settings, elsewhere=elsewhere | {name: each for name, (each, _) in collates.items()}
+    )
 
 
 def _is_init(part: ast.stmt) -> bool:
@@ -91,8 +126,8 @@ def _is_init(part: ast.stmt) -> bool:
 
 
 def _changes_loading(cls: ClassRef) -> bool:
-    """Whether a class defines what its base, or Python, would use: only its constructor, its length and methods that
-    are public and new are known to be none of that."""
+    """Whether a class defines what its base, or Python, would use: only its constructor, its length and methods with
+    names that torch's loaders do not have are known to be none of that."""
     names = (
         part.name if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef) else None
         for part in cls.node.body
@@ -100,8 +135,31 @@ def _changes_loading(cls: ClassRef) -> bool:
     )
     own = (name for name in names if name not in ("__init__", "__len__"))
     return bool(cls.node.decorator_list or cls.node.keywords) or any(
-        name is None or name.startswith("_") or name in _MEMBERS for name in own
+        name is None or name.startswith("__") or name in _MEMBERS for name in own
     )
+
+
+def _handed_on(script: Script, init: ast.FunctionDef) -> ast.Call | None:
+    """What a constructor hands to its base's, once and in any case; else None. What it stores before, its base stores
+    anew."""
+    calls = [each for each in script.in_scope(init, ast.Call) if last_name(each.func) == "__init__"]
+    statements = [each.value for each in init.body if isinstance(each, ast.Expr)]
+    if init.decorator_list or len(calls) != 1 or calls[0] not in statements:
+        return None
+    later = (each for each in script.in_scope(init, ast.Attribute) if position(each) > position(calls[0]))
+    if any(_is_store(each) for each in later):
+        return None
+    match calls[0].func:
+        case ast.Attribute(value=ast.Call(func=ast.Name(id="super"))):
+            return calls[0]
+        case _:
+            return None
+
+
+def _is_store(attribute: ast.Attribute) -> bool:
+    """Whether what a loader of torch has is stored, or maybe: through its `__dict__`."""
+    stored = not isinstance(attribute.ctx, ast.Load) and attribute.attr in _MEMBERS and attribute.attr != "shuffle"
+    return stored or attribute.attr == "__dict__"
 
 
 def _stored_after_handing_on(init: ast.FunctionDef) -> dict[str, ast.expr] | None:

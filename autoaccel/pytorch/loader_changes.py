@@ -20,7 +20,7 @@ from autoaccel.pytorch.execution_order import extents_of, in_body, runs_after, r
 from autoaccel.pytorch.input_changes import changes, own_changes, readings
 from autoaccel.pytorch.input_search import find_inputs
 from autoaccel.pytorch.kept_iterators import KeptIterator
-from autoaccel.pytorch.loader_calls import LoaderCall, iterations, loader_calls, loader_made, repeats
+from autoaccel.pytorch.loader_calls import LoaderCall, iterations, loader_calls, loaders_made, repeats
 from autoaccel.pytorch.loader_inputs import ALL, IN_WORKERS, LoaderInputs
 from autoaccel.pytorch.loader_loops import LoaderLoop
 from autoaccel.pytorch.order_generators import shares_generator
@@ -116,9 +116,9 @@ class LoaderState:
     def generator_reads(self) -> tuple[tuple[Script, ast.expr], ...]:
         """Where samples draw from a generator that is still there for the next one, and for the next pass: of a
         dataset, a transform, the program."""
-        given = self.made.settings.get("dataset")
+        given = self.made.at(self.script, "dataset")
         found: dict[ast.expr, Script] = {}
-        for value in datasets.origins(self.script, given) if given is not None else ():
+        for value in datasets.origins(*given) if given is not None else ():
             for file, method in datasets.item_methods(value.cls) if value.cls is not None else ():
                 found |= dict.fromkeys(datasets.generator_reads(file, method, value.cls), file)
         for function, file in self.inputs.code.items():  # of datasets inside of others too: `Subset(data, rows)`
@@ -201,10 +201,11 @@ def _lived_in(script: Script, made: ast.Call) -> Iterator[ast.For | ast.AsyncFor
 def drawn_beside(script: Script, loop: LoaderLoop) -> str | None:
     """Why the batches of a loop cannot be made before it asks for them."""
     known, complete = _loaders(script, loop.loader)
-    states = [loader_state(*each) for each in known.values()]
+    states = [loader_state(*each) for each in known]
     if not complete:  # it may be any loader
+        calls_known = {made.call for _, made in known}
         for file in script.project.related(script):
-            states += [loader_state(file, made) for made in loader_calls(file) if made.call not in known]
+            states += [loader_state(file, made) for made in loader_calls(file) if made.call not in calls_known]
     for state in states:
         if (problem := state.problem([(script, loop.node)])) is not None:
             return problem
@@ -231,7 +232,8 @@ def _drawn_by_next(script: Script, kept: KeptIterator, loader: ast.expr) -> str 
     known, complete = _loaders(script, loader)
     if not known or not complete:
         return changed
-    for call, (file, made) in known.items():
+    for file, made in known:
+        call = made.call
         state = loader_state(file, made)
         if (reason := state.trained()) is not None:
             return reason
@@ -254,14 +256,11 @@ def _drawn_by_next(script: Script, kept: KeptIterator, loader: ast.expr) -> str 
     return None
 
 
-def _loaders(script: Script, expression: ast.expr) -> tuple[dict[ast.Call, tuple[Script, LoaderCall]], bool]:
+def _loaders(script: Script, expression: ast.expr) -> tuple[list[tuple[Script, LoaderCall]], bool]:
     """The loaders that an expression may be, with their files, and whether it can be no other."""
-    known = {
-        call: (file, made)
-        for file, call in script.creations(expression)
-        if (made := loader_made(file, call)) is not None
-    }
-    return known, all(value.node in known for value in script.values(expression) if value.kind is not Kind.NONE)
+    known = [(file, made) for file, call in script.creations(expression) for made in loaders_made(file, call)]
+    calls = {made.call for _, made in known}
+    return known, all(value.node in calls for value in script.values(expression) if value.kind is not Kind.NONE)
 
 
 def _runs_after_too(state: LoaderState, file: Script, call: ast.Call, where: Script, node: ast.AST) -> bool:

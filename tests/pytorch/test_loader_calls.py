@@ -15,6 +15,7 @@ from autoaccel.pytorch.loader_calls import (
     iterations,
     loader_calls,
     loader_made,
+    loaders_made,
     loops_over_unknown,
     repeats,
     unwrapped,
@@ -236,6 +237,64 @@ SUBCLASSES = {
         "    def __init__(self, *a, **kw):\n        self.collate_fn = pad\n        super().__init__(*a, **kw)",
         None,
     ),
+    "makes its data set": (
+        (
+            "    def __init__(self, *args, batch_size=2):\n"
+            "        self.sampler = self.data = list(range(8))\n"
+            "        super().__init__(self.data, batch_size, collate_fn=pad)\n"
+            "        self.n = 8"
+        ),
+        "dataset batch_size collate_fn",
+    ),
+    "sets something of torch's later": (
+        (
+            "    def __init__(self, data, batch_size):\n"
+            "        super().__init__(data, batch_size)\n"
+            "        self.collate_fn = pad"
+        ),
+        None,
+    ),
+    "sets something of torch's elsewhere": (
+        (
+            "    def __init__(self, data, batch_size):\n"
+            "        super().__init__(data, batch_size)\n"
+            "    def pad(self):\n"
+            "        self.collate_fn = pad"
+        ),
+        None,
+    ),
+    "sets what it is told": (
+        (
+            "    def __init__(self, data, batch_size):\n"
+            "        super().__init__(data, batch_size)\n"
+            "        self.__dict__.update(collate_fn=pad)"
+        ),
+        None,
+    ),
+    "calls the constructor by its class": (
+        "    def __init__(self, data, batch_size):\n        DataLoader.__init__(self, data, batch_size)",
+        None,
+    ),
+    "hands on one of two": (
+        (
+            "    def __init__(self, data, batch_size):\n"
+            "        super().__init__(data, batch_size)\n"
+            "        super().__init__(data, 2 * batch_size)"
+        ),
+        None,
+    ),
+    "hands on what it gathers": (
+        (
+            "    def __init__(self, data, batch_size):\n"
+            "        given = [data, batch_size]\n"
+            "        super().__init__(*given)"
+        ),
+        None,
+    ),
+    "hands on under a condition what it names": (
+        "    def __init__(self, data, batch_size):\n        if data:\n            super().__init__(data)",
+        None,
+    ),
     "changes what it hands on": (
         (
             "    def __init__(self, *args, **kwargs):\n"
@@ -246,7 +305,7 @@ SUBCLASSES = {
     ),
     "hands a part on": (
         "    def __init__(self, dataset, **kwargs):\n        super().__init__(dataset, **kwargs)",
-        None,
+        "dataset",
     ),
     "hands on under a condition": (
         "    def __init__(self, *args, **kwargs):\n        if args:\n            super().__init__(*args, **kwargs)",
@@ -268,6 +327,43 @@ def test_loader_made_by_a_class_of_the_project(case: str) -> None:
     [call] = [each for each in script.find(ast.Call) if script.source(each.func) == "Mine"]
     made = loader_made(script, call)
     assert (None if made is None else sorted(made.settings)) == (None if expected is None else sorted(expected.split()))
+
+
+BASE = """\
+from torch.utils.data import DataLoader
+
+class Base(DataLoader):
+    def __init__(self, data, size, collate):
+        super().__init__(data, size, collate_fn=collate)
+
+class Mine(Base):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+
+class Digits(Base):
+    def __init__(self, folder):
+        super().__init__(read(folder), 8, pad)
+"""
+
+
+@pytest.mark.parametrize(
+    ("call", "classes"),
+    [("Mine([1], 8, pad)", 1), ("Digits('data')", 1), ("(Mine if deep else Digits)([1], 8, pad)", 2)],
+)
+def test_loader_made_by_a_class_that_derives_from_another(call: str, classes: int) -> None:
+    script = load(f"{BASE}\n{call}\n")
+    (node,) = (each.value for each in script.tree.body if isinstance(each, ast.Expr))
+    assert isinstance(node, ast.Call)
+    found = loaders_made(script, node)
+    assert [sorted(each.settings) for each in found] == [["batch_size", "collate_fn", "dataset"]] * classes
+    assert (loader_made(script, node) is None) is (classes > 1)
+
+
+def test_loader_made_by_what_is_not_seen_is_not_known() -> None:
+    script = load(f"{BASE}\n(Mine if deep else make)([1], 8, pad)\n")
+    (node,) = (each.value for each in script.tree.body if isinstance(each, ast.Expr))
+    assert isinstance(node, ast.Call)
+    assert loaders_made(script, node) == ()
 
 
 def test_loader_made_by_a_decorated_class_is_not_known() -> None:
