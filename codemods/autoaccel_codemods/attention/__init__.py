@@ -16,7 +16,7 @@ Left alone:
 - what is added to the scores, but for masks by a number of 1,000 to 60,000, `scores + (1.0 - mask) * -10000.0`, and
   biases that are learned, where they surely make the scores no larger: autocast may cast them to float16, in which
   `-1e9` is infinite;
-- masks in place, scores or weights that are converted or clipped;
+- scores that are scaled in place, scores or weights that are converted or clipped;
 - scales that are not surely numbers, operands that may be vectors, keys that are transposed out of sight;
 - what stands in for torch's kernel, or another one, that another branch calls: `if self.flash:`;
 - programs with hooks on modules, gradients that are differentiated again, exported or scripted models.
@@ -149,7 +149,13 @@ def _edits(script: Script, attention: Attention) -> Iterator[Edit]:
     causal = attention.condition is None and is_causal(script, attention)
     if (attention.mask is not None or attention.added is not None) and not causal:
         mask = _visible(attention.mask, holes) if attention.mask is not None else _hole(attention.added, holes)
-        if attention.condition is not None and not _asks_for_it(attention):
+        may_be_none = _asks_for_it(attention)
+        if attention.mask is not None and not _is_matrix(script, attention.mask):
+            may_be_none = False
+            matrix, imports = script.spell("torch.atleast_2d")  # torch's kernel refuses a mask of one axis
+            yield from imports
+            mask = f"{matrix}({mask})"
+        if attention.condition is not None and not may_be_none:
             name = script.free_name("attn_mask", "attention_mask")
             template = Code(f"{name} = {mask} if {{{len(holes)}}} else None", (*holes, attention.condition))
             yield InsertBefore(attention.statement, template, below_comments=True)
@@ -217,9 +223,17 @@ def _hole(added: ast.expr | None, holes: list[ast.expr]) -> str:
     return f"{{{len(holes) - 1}}}"
 
 
+def _is_matrix(script: Script, mask: ast.expr) -> bool:
+    return is_lower_triangle(script, mask) or added_masks.has_two_axes(script, mask)
+
+
 def _asks_for_it(attention: Attention) -> bool:
-    """`if mask is not None: scores = scores + mask`: the kernel takes None for no mask."""
-    match attention.condition, attention.added:
+    """`if mask is not None: scores = scores + mask`: the kernel takes None for no mask. So with `~mask`."""
+    given = attention.added
+    match attention.mask:
+        case ast.UnaryOp(op=ast.Invert(), operand=visible):
+            given = visible
+    match attention.condition, given:
         case (
             ast.Compare(left=asked, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]),
             ast.Name() | ast.Attribute() as added,

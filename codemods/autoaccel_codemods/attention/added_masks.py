@@ -38,6 +38,7 @@ _LEAST, _GREATEST = 1000.0, 60000.0
 """Of a mask: less may be a bias that is computed, which low precision would round; more, with scores, may be infinite
 in float16, whose greatest number is 65504."""
 _OF_SIZES = frozenset(f"torch.{name}" for name in "zeros ones empty rand randn".split())
+_TRIANGLES = frozenset({"torch.tril", "torch.triu"})
 _LOW = re.compile(r"\b(half|float16|bfloat16|HalfTensor|BFloat16Tensor)\b")
 _HIGH = re.compile(r"\b(double|float64|DoubleTensor)\b")
 _MOVES = frozenset("cuda cpu contiguous clone detach long int bool".split())
@@ -64,6 +65,35 @@ def problem(script: Script, attention: Attention) -> str | None:
         return _VECTOR
     fits = attention.added_in_place or _is_laid_out(script, attention)  # else torch would refuse it
     return None if fits or (found.is_per_sample and _axes(script, attention.result) == 4) else _LARGER
+
+
+def has_two_axes(script: Script, mask: ast.expr, seen: _Seen = frozenset()) -> bool:
+    """Whether a tensor that tells which scores are masked surely has two axes or more."""
+    match mask:
+        case ast.Name():
+            try:
+                return all(has_two_axes(file, value, known) for file, value, known in _bound(script, mask, seen))
+            except Incomplete:
+                return False
+        case ast.IfExp(body=one, orelse=other):
+            return all(is_constant(each, None) or has_two_axes(script, each, seen) for each in (one, other))
+        case ast.UnaryOp(op=ast.Invert(), operand=inner) | ast.Compare(left=inner, comparators=[ast.Constant()]):
+            return has_two_axes(script, inner, seen)
+        case ast.Subscript(slice=index):
+            return _keeps_two(index)
+        case ast.Call(args=[_, _, *_]) if script.qualname(mask.func) in _OF_SIZES:
+            return not any(isinstance(each, ast.Starred) for each in mask.args)
+        case ast.Call(args=[_, *_]) if script.qualname(mask.func) in _TRIANGLES:
+            return True
+        case ast.Call(func=ast.Attribute(value=inner, attr=method)) if script.qualname(mask.func) is None:
+            if method in _MOVES | {"to", "eq", "ne", "logical_not"}:
+                return has_two_axes(script, inner, seen)
+            if method == "unsqueeze":
+                is_inner = len(mask.args) == 1 and number(mask.args[0]) not in (0, -1, None)
+                return is_inner or has_two_axes(script, inner, seen)
+            return method in ("tril", "triu") or (method in ("view", "reshape") and len(mask.args) > 1)
+        case _:
+            return False
 
 
 class _Added(NamedTuple):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.call_arguments import given_as
+from autoaccel.dataflow.syntax_index import position
 from autoaccel.library_models.tensor_views import VIEW_METHODS
 from autoaccel.pytorch.tensor_creation import number
 from autoaccel_codemods.attention.dimensions import is_matrix, last_two_swapped, made_as, sizes
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 _SOFTMAX = frozenset({"torch.softmax", "torch.nn.functional.softmax"})
 _PRODUCTS = frozenset({"torch.matmul", "torch.bmm"})
-_HARMLESS = VIEW_METHODS | {"contiguous", "size"}
+_HARMLESS = VIEW_METHODS | frozenset("contiguous size bool to tril triu logical_not".split())
+_HARMLESS_FUNCTIONS = frozenset(f"torch.{name}" for name in "ones zeros full eye arange tril triu ones_like".split())
 _HARMLESS_MODULES = frozenset({"torch.nn.Linear", "torch.nn.Identity", "torch.nn.LayerNorm", "torch.nn.Embedding"})
 _BATCH = r"(?P<batch>(?:\.\.\.)?[A-Za-z]*)(?P<row>[A-Za-z])(?P<inner>[A-Za-z]),(?P=batch)"
 _SCORES = re.compile(rf"{_BATCH}(?P<column>[A-Za-z])(?P=inner)->(?P=batch)(?P=row)(?P=column)")
@@ -34,7 +36,7 @@ _OVER_ANOTHER_AXIS = "nothing shows that its softmax is over the last axis"
 _OTHER_EINSUM = "its `einsum` is of another form than that of query, key and value"
 _MASKED_OTHERWISE = frozenset({"torch.where"})
 _SCALED_IN_PLACE = frozenset({"div_", "mul_"})
-_STEPS = frozenset({"div", "divide", "mul", "multiply", "masked_fill"})
+_STEPS = frozenset({"div", "divide", "mul", "multiply", "masked_fill", "masked_fill_"})
 _CONDITIONAL = "parts of it are computed under another condition"
 
 
@@ -150,6 +152,8 @@ def _resolved(script: Script, found: Attention, expression: ast.expr) -> ast.exp
             break
         if not isinstance(statement.targets[0], ast.Name):
             break
+        if (masked := _masked_in_place(script, found, definitions[0], expression)) is not None:
+            uses.append(masked)
         reads = {*script.uses(definitions[0]), *script.additions(definitions[0])}
         if reads != set(uses):
             others = reads - set(uses)
@@ -183,6 +187,27 @@ def _added_in_place(script: Script, found: Attention, made: Definition, uses: li
             return target
         case _:
             return None
+
+
+def _masked_in_place(script: Script, found: Attention, made: Definition, use: ast.Name) -> ast.Name | None:
+    """The scores in `scores.masked_fill_(mask, fill)`, a statement between their binding and a use, also alone under
+    `if mask is not None:`."""
+    for each in script.uses(made):
+        statement = script.statement(each)
+        branch = script.parent(statement)
+        is_branch = isinstance(branch, ast.If) and branch.body == [statement] and not branch.orelse
+        own = branch if isinstance(branch, ast.If) and is_branch and found.condition is None else statement
+        if found.mask is not None or script.block(own) is not script.block(found.statement):
+            continue
+        match statement:
+            case ast.Expr(
+                value=ast.Call(func=ast.Attribute(value=scores, attr="masked_fill_"), args=[mask, fill], keywords=[])
+            ) if scores is each and position(made.node) < position(own) < position(use):
+                found.mask, found.fill = mask, fill
+                found.condition = own.test if isinstance(own, ast.If) else found.condition
+                found.before.append(own)
+                return each
+    return None
 
 
 def _add(found: Attention, added: ast.expr, *, in_place: bool = False) -> None:
@@ -258,7 +283,9 @@ def _masked_if(script: Script, found: Attention, definitions: list[Definition], 
             case ast.If(body=[ast.stmt()], orelse=[]), ast.Assign(
                 targets=[ast.Name()],
                 value=ast.Call(
-                    func=ast.Attribute(value=ast.Name() as scores, attr="masked_fill"), args=[mask, fill], keywords=[]
+                    func=ast.Attribute(value=ast.Name() as scores, attr="masked_fill" | "masked_fill_"),
+                    args=[mask, fill],
+                    keywords=[],
                 ),
             ) if found.mask is None and script.uses(each) == [use]:
                 found.mask, found.fill, found.condition = mask, fill, branch.test
@@ -284,7 +311,9 @@ def _scores_of(script: Script, found: Attention, branch: ast.If, scores: ast.Nam
 def _without_step(script: Script, found: Attention, node: ast.expr) -> ast.expr | None:
     """The scores before they are scaled or masked; None for the product itself."""
     match node:
-        case ast.Call(func=ast.Attribute(value=inner, attr="masked_fill"), args=[mask, fill], keywords=[]):
+        case ast.Call(
+            func=ast.Attribute(value=inner, attr="masked_fill" | "masked_fill_"), args=[mask, fill], keywords=[]
+        ):
             if found.mask is not None:
                 found.problem = "its scores are masked twice"
             found.mask, found.fill = mask, fill
@@ -460,6 +489,8 @@ def _is_harmless(script: Script, statement: ast.Assign) -> bool:
     for call in script.within(statement, ast.Call):
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         of_tensor = method in _HARMLESS and script.qualname(call.func) is None
+        if script.qualname(call.func) in _HARMLESS_FUNCTIONS and given_as(call, "out") is None:
+            continue  # a mask that is made there
         if not of_tensor and not made_as(script, call.func, _HARMLESS_MODULES):
             return False
         if not of_tensor and any(given_as(made, "max_norm") is not None for _, made in script.creations(call.func)):
