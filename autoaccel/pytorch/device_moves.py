@@ -7,13 +7,23 @@ import re
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
+from autoaccel.analysis.imported_names import imported_elsewhere
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import unpacks
+from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.edits import Code
-from autoaccel.pytorch.tensor_creation import Creation, comes_from_factory, creation
+from autoaccel.pytorch.introspection import name_looked_up
+from autoaccel.pytorch.tensor_creation import (
+    FILLING_IN_PLACE,
+    REBOUND,
+    Creation,
+    comes_from_factory,
+    creation,
+    is_plain_variable,
+)
 
 _PARAMETERS = {
     "to": ("device", "dtype", "non_blocking", "copy"),
@@ -43,11 +53,7 @@ def may_move_creation(script: Script, call: ast.Call) -> bool:
     function = call.func
     if not isinstance(function, ast.Attribute) or function.attr not in _PARAMETERS:
         return False
-    receiver = function.value
-    if comes_from_factory(script, receiver):
-        return True
-    definitions = script.definitions(receiver) if isinstance(receiver, ast.Name) else ()
-    return any(each.value is not None and comes_from_factory(script, each.value) for each in definitions)
+    return comes_from_factory(script, function.value, REBOUND)
 
 
 def device_move(script: Script, call: ast.Call) -> DeviceMove | None:
@@ -151,48 +157,117 @@ def _surely_int(script: Script, index: ast.expr) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MovedLater:
-    """`h = torch.zeros(n)` and, further down, `h = h.to(device)`, which is `statement`."""
+    """`h = torch.zeros(n)` and, further down, `h = h.to(device)`. `idle` are the statements that do nothing where the
+    tensor is made there: that one, and `h = Variable(h)`."""
 
     creation: Creation
-    statement: ast.stmt
+    idle: tuple[ast.stmt, ...]
     problem: str | None
 
 
 def moved_later(script: Script, moved: DeviceMove) -> MovedLater | None:
-    """The creation of a name that a statement of its own moves; None when the name is not one factory's result."""
-    receiver = moved.receiver
+    """The creation of a name that a later statement moves, surely and once; None when the name is not one factory's
+    result. A name that is bound anew on the way, `z = Variable(z)`, or filled, `z.normal_()`, is followed."""
     statement = script.statement(moved.call)
-    match statement:
-        case ast.Assign(targets=[ast.Name(id=target)], value=value) if value is moved.call:
-            pass
-        case _:
+    if not isinstance(statement, ast.Assign | ast.Expr | ast.Return) or not _surely_runs(script, moved.call, statement):
+        return None
+    if isinstance(statement, ast.Assign) and statement.value is moved.call and not _binds_anew(statement, moved):
+        return None
+    links: list[Definition] = []
+    filling: list[ast.stmt] = []
+
+    def bound(name: ast.Name) -> tuple[ast.expr, list[ast.Call]] | None:
+        definitions = script.definitions(name)
+        if len(definitions) != 1 or definitions[0] in links or definitions[0].path:
             return None
-    if not isinstance(receiver, ast.Name) or receiver.id != target:
+        (definition,) = definitions
+        if not isinstance(definition.node, ast.Assign) or len(definition.node.targets) != 1:
+            return None
+        if links and definition.name != links[0].name:
+            return None
+        links.append(definition)
+        fills = [call for use in script.uses(definition) if (call := _filling(script, use)) is not None]
+        filling.extend(script.statement(each) for each in fills)
+        return definition.node.value, fills[::-1]
+
+    made = creation(script, moved.receiver, bound)
+    if made is None or not links:
         return None
-    definitions = script.definitions(receiver)
-    if len(definitions) != 1 or definitions[0].path or not isinstance(definitions[0].node, ast.Assign):
-        return None
-    definition = definitions[0]
-    first = definitions[0].node
-    made = creation(script, first.value)
-    if made is None or len(first.targets) != 1:
-        return None
-    return MovedLater(made, statement, _obstacle(script, moved, definition, first, statement))
+    places = [each.node for each in links if isinstance(each.node, ast.stmt)]
+    problem = _obstacle(script, moved, links, [statement, *places, *filling])
+    if not (isinstance(statement, ast.Assign) and _binds_anew(statement, moved)):  # it stays what the name stands for
+        problem = problem or _read_elsewhere(script, links[0])
+    idle = [each for each in (statement, *places[:-1]) if _is_idle(script, each, moved)]
+    if any("#" in _rest_of_line(script, each) for each in idle):
+        problem = problem or "the move carries a comment of its own"
+    return MovedLater(made, tuple(idle), problem)
 
 
-def _obstacle(
-    script: Script, moved: DeviceMove, definition: Definition, first: ast.Assign, statement: ast.stmt
-) -> str | None:
-    siblings = script.block(statement)
-    if first not in siblings:
+def _surely_runs(script: Script, call: ast.Call, statement: ast.stmt) -> bool:
+    """Whether a call is made whenever its statement runs, and by then."""
+    for each in script.ancestors(call):
+        if each is statement:
+            return True
+        if isinstance(each, ast.IfExp | ast.BoolOp | ast.Compare | ast.Lambda | ast.comprehension):
+            return False
+        if isinstance(each, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            return False
+    return False
+
+
+def _binds_anew(statement: ast.Assign, moved: DeviceMove) -> bool:
+    """`h = h.to(device)`, `h = Variable(h).to(device)`."""
+    match statement.targets:
+        case [ast.Name(id=target)]:
+            return any(isinstance(each, ast.Name) and each.id == target for each in breadth_first(moved.receiver))
+        case _:
+            return False
+
+
+def _read_elsewhere(script: Script, definition: Definition) -> str | None:
+    """Why a name may be read out of sight."""
+    if isinstance(definition.scope.node, ast.ClassDef):
+        return "other code may read it"
+    is_public = definition.scope.parent is None
+    try:
+        if is_public and imported_elsewhere(script, definition.name):
+            return "other files import it from here"
+        return name_looked_up(script, definition.name, public=is_public)
+    except Incomplete as incomplete:
+        return str(incomplete)
+
+
+def _filling(script: Script, use: ast.AST) -> ast.Call | None:
+    """The call in `h.fill_(1)`, a statement of its own."""
+    method = script.parent(use)
+    call = script.parent(method) if isinstance(method, ast.Attribute) and method.attr in FILLING_IN_PLACE else None
+    is_statement = isinstance(call, ast.Call) and call.func is method and isinstance(script.parent(call), ast.Expr)
+    return call if isinstance(call, ast.Call) and is_statement else None
+
+
+def _is_idle(script: Script, statement: ast.stmt, moved: DeviceMove) -> bool:
+    """Whether a statement binds a name to what it stands for already, but for a move and `Variable`."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=target)], value=value):
+            while isinstance(value, ast.Call) and (value is moved.call or is_plain_variable(script, value)):
+                value = moved.receiver if value is moved.call else value.args[0]
+            return isinstance(value, ast.Name) and value.id == target
+        case _:
+            return False
+
+
+def _obstacle(script: Script, moved: DeviceMove, links: list[Definition], own: list[ast.stmt]) -> str | None:
+    statement, siblings = own[0], script.block(own[0])
+    if any(each not in siblings for each in own):
         return "it is moved only under a condition or in another block"
-    if len(script.uses(definition)) > 1:
+    if any(script.statement(use) not in own for each in links for use in script.uses(each)) or any(
+        sum(_filling(script, use) is None for use in script.uses(each)) > 1 for each in links
+    ):
         return "it is used on the host before it is moved"
-    for between in siblings[siblings.index(first) + 1 : siblings.index(statement)]:
-        if not _only_creates(script, between) or _binds(between, moved):
+    first = min(map(siblings.index, own))
+    for between in siblings[first + 1 : siblings.index(statement)]:
+        if (between not in own and not _only_creates(script, between)) or _binds(between, moved):
             return "other statements run before it is moved"
-    if "#" in _rest_of_line(script, statement):
-        return "the move carries a comment of its own"
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from autoaccel.analysis.script import Script
@@ -21,11 +22,16 @@ FOLDING = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.eye"})
 """Factories whose values are the same in every type, so that a cast may become their `dtype=`."""
 
 _SHAPED = RESHAPING | frozenset("repeat contiguous tril triu clone detach tile".split())
-_FILLED = frozenset({"fill_", "zero_", "fill_diagonal_"})
+FILLING_IN_PLACE = DRAWING_IN_PLACE | {"fill_", "zero_", "fill_diagonal_"}
 _CASTS = frozenset({"float", "double", "half", "bfloat16", "long", "int", "short", "byte", "bool"})
 _FUNCTIONS = frozenset(f"torch.{name}" for name in ("tril", "triu", *(RESHAPING - {"view", "t"})))
 _NO_LEAF = "the moved tensor is not the leaf that requires_grad makes"
+REBOUND = 4  # how often a name is bound anew on the way
 _INTEGERS = frozenset(f"torch.{name}" for name in ("long", "int", "int64", "int32", "short", "int16", "uint8", "int8"))
+
+
+Bound = Callable[[ast.Name], tuple[ast.expr, list[ast.Call]] | None]
+"""What a name stands for, and the calls that fill it before it is read, the last one first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,8 +77,9 @@ class Creation:
         return cast if isinstance(cast.call.func, ast.Attribute) and cast.call.func.value is self.call else None
 
 
-def comes_from_factory(script: Script, expression: ast.expr) -> bool:
-    """Whether there may be a `creation`: told by names alone, without asking what values there are."""
+def comes_from_factory(script: Script, expression: ast.expr, depth: int = 0) -> bool:
+    """Whether there may be a `creation`: told by names alone, without asking what values there are. Names are followed
+    as often as `depth` says."""
     node = expression
     while True:
         match node:
@@ -92,18 +99,21 @@ def comes_from_factory(script: Script, expression: ast.expr) -> bool:
                 node = inner
             case ast.BinOp(left=left, right=right):
                 node = right if isinstance(left, ast.Constant) else left
+            case ast.Name() if depth:
+                bound = (each.value for each in script.definitions(node))
+                return any(each is not None and comes_from_factory(script, each, depth - 1) for each in bound)
             case _:
                 return False
 
 
-def creation(script: Script, expression: ast.expr) -> Creation | None:
-    """The factory that an expression's value comes from; None when none is in sight."""
-    if not comes_from_factory(script, expression):
+def creation(script: Script, expression: ast.expr, bound: Bound | None = None) -> Creation | None:
+    """The factory that an expression's value comes from; None when none is in sight. `bound` tells what a name stands
+    for; without it names are not followed."""
+    if not comes_from_factory(script, expression, 0 if bound is None else REBOUND):
         return None
     casts: list[Cast] = []
     variables: list[ast.Call] = []
     fills: list[ast.Call] = []
-    drawn = False
     problem: str | None = None
     node = expression
     while True:
@@ -111,12 +121,16 @@ def creation(script: Script, expression: ast.expr) -> Creation | None:
             case ast.Call(func=function) if (made := _factory(script, node)) is not None:
                 made.casts, made.variables, made.fills = casts, variables, fills
                 made.problem = made.problem or problem
-                if drawn:
+                filled = {each.func.attr for each in fills if isinstance(each.func, ast.Attribute)}
+                if not filled.isdisjoint(DRAWING_IN_PLACE):
                     made.tier = max(made.tier, Tier.EQUIVALENT)
-                    if is_of_sizes(script, made.call) and casts:
+                    if any(keyword.arg == "generator" for each in fills for keyword in each.keywords):
+                        made.problem = made.problem or "a generator of the host is given"
+                if is_of_sizes(script, made.call):
+                    if not filled - {"fill_diagonal_"}:
+                        return None
+                    if casts:
                         made.problem = made.problem or "it is cast to another type on the host"
-                elif is_of_sizes(script, made.call):
-                    return None
                 return made
             case ast.Call(func=function, args=[inner, *_]) if (name := script.qualname(function)) is not None:
                 if name == "torch.autograd.Variable":
@@ -131,12 +145,7 @@ def creation(script: Script, expression: ast.expr) -> Creation | None:
             case ast.Call(func=ast.Attribute(value=inner, attr=attribute)):
                 if _is_cast(script, node):
                     casts.append(Cast(node))
-                elif attribute in DRAWING_IN_PLACE:
-                    drawn = True
-                    fills.append(node)
-                    if any(each.arg == "generator" for each in node.keywords):
-                        problem = problem or "a generator of the host is given"
-                elif attribute in _FILLED:
+                elif attribute in FILLING_IN_PLACE:
                     fills.append(node)
                 elif attribute in ("to", "cuda", "cpu", "numpy", "type_as", "type", "item", "tolist"):
                     return None
@@ -147,6 +156,9 @@ def creation(script: Script, expression: ast.expr) -> Creation | None:
                 if not _adds_axes(index):
                     problem = problem or "a part of it is taken on the host before the move"
                 node = inner
+            case ast.Name() if bound is not None and (binding := bound(node)) is not None:
+                node = binding[0]
+                fills += binding[1]
             case ast.BinOp(left=left, right=right):
                 problem = problem or "arithmetic in between would run on the device and may round differently"
                 node = right if isinstance(left, ast.Constant) else left

@@ -105,8 +105,13 @@ def _is_whole(script: Script, made: Creation) -> bool:
 
 def _numbers(script: Script, made: Creation, cast: ast.Call | None) -> _Numbers:
     """What is known of the numbers in a creation when `cast` is done to it, or at its end."""
-    known = [_made(made), *(_filled(each) for each in made.fills if cast is None or script.inside(each, cast))]
+    fills = (each for each in made.fills if cast is None or _may_precede(script, each, cast))
+    known = [_made(made), *map(_filled, fills)]
     return None if None in known else tuple(one for each in known if each is not None for one in each)
+
+
+def _may_precede(script: Script, fill: ast.Call, cast: ast.Call) -> bool:
+    return script.inside(fill, cast) or script.statement(fill) is not script.statement(cast)
 
 
 def _made(made: Creation) -> _Numbers:

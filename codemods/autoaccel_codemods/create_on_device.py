@@ -60,6 +60,8 @@ RULE = Rule(
     order=20,
 )
 
+_COMPUTED = "its data are computed, and copied either way"
+
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
@@ -81,12 +83,12 @@ def _is_scripted(script: Script, call: ast.Call) -> bool:
 
 def _moved(script: Script, moved: DeviceMove) -> Iterator[Finding | Skipped]:
     """`factory(…)….to(device)`, in one expression or in two statements."""
-    made, statement, problem = creation(script, moved.receiver), None, None
+    made, idle, problem = creation(script, moved.receiver), tuple[ast.stmt, ...](), None
     if made is None:
         later = moved_later(script, moved)
         if later is None:
             return
-        made, statement, problem = later.creation, later.statement, later.problem
+        made, idle, problem = later.creation, later.idle, later.problem
     if moved.device is not None and _is_host(moved.device):
         return
     if _is_there(script, made, moved):
@@ -97,7 +99,7 @@ def _moved(script: Script, moved: DeviceMove) -> Iterator[Finding | Skipped]:
     if problem is not None:
         yield RULE.skip(moved.call, problem)
     else:
-        edits = _merged([*_edits(script, made, moved, statement)])
+        edits = _merged([*_edits(script, made, moved, idle)])
         yield RULE.finding(made.call, _message(script, made), *edits, tier=made.tier)
 
 
@@ -200,7 +202,7 @@ def _computed(script: Script, made: Creation) -> str | None:
     """A legacy type that is given computed data: they are copied either way, and may be converted differently."""
     legacy = tensor_type(script, made.call.func) is not None and not is_of_sizes(script, made.call)
     literal = all(_is_literal(each) for each in made.call.args)
-    return "its data are computed, and copied either way" if legacy and not literal else None
+    return _COMPUTED if legacy and not literal else None
 
 
 def _is_literal(data: ast.expr) -> bool:
@@ -218,7 +220,7 @@ def _folds_move(script: Script, made: Creation, moved: DeviceMove) -> bool:
     return made.name in FOLDING or array
 
 
-def _edits(script: Script, made: Creation, moved: DeviceMove, statement: ast.stmt | None) -> Iterator[Edit]:
+def _edits(script: Script, made: Creation, moved: DeviceMove, idle: tuple[ast.stmt, ...]) -> Iterator[Edit]:
     assert moved.device is not None
     arguments: list[tuple[str, Code]] = []
     cast = made.cast_of_factory() if made.name in FOLDING and not made.has("dtype") else None
@@ -232,14 +234,15 @@ def _edits(script: Script, made: Creation, moved: DeviceMove, statement: ast.stm
         arguments.append(("dtype", moved.dtype))
     yield from _with_arguments(script, made, [*arguments, ("device", moved.device)])
     for variable in made.variables:
-        yield Replace(variable, Code("{0}", (variable.args[0],)))
+        if script.statement(variable) not in idle or (moved.dtype is not None and not folded):
+            yield Replace(variable, Code("{0}", (variable.args[0],)))
     if moved.dtype is not None and not folded:
         dtype = moved.dtype.text.format("{1}")
         yield Replace(moved.call, Code(f"{{0}}.to({dtype})", (moved.receiver, *moved.dtype.holes)))
-    elif statement is None:
-        yield Replace(moved.call, Code("{0}", (moved.receiver,)))
     else:
-        yield RemoveStatement(statement)
+        if script.statement(moved.call) not in idle:
+            yield Replace(moved.call, Code("{0}", (moved.receiver,)))
+        yield from (RemoveStatement(each) for each in idle)
 
 
 def _with_arguments(script: Script, made: Creation, arguments: list[tuple[str, Code]]) -> Iterator[Edit]:
@@ -288,7 +291,7 @@ def _merged(edits: list[Edit]) -> list[Edit]:
     ]
 
 
-def _chosen(script: Script, call: ast.Call) -> Iterator[Finding]:
+def _chosen(script: Script, call: ast.Call) -> Iterator[Finding | Skipped]:
     """`Tensor(n, 1).fill_(1.0)` and `Tensor(np.ones(shape))` where `Tensor` is the type of either device."""
     match call:
         case ast.Call(func=ast.Attribute(value=ast.Call() as made, attr="fill_"), args=[value], keywords=[]):
@@ -317,9 +320,11 @@ def _chosen(script: Script, call: ast.Call) -> Iterator[Finding]:
     )
 
 
-def _chosen_array(script: Script, call: ast.Call, array: ast.Call) -> Iterator[Finding]:
+def _chosen_array(script: Script, call: ast.Call, array: ast.Call) -> Iterator[Finding | Skipped]:
     name = script.qualname(array.func)
     if name not in ("numpy.ones", "numpy.zeros") or len(array.args) != 1 or array.keywords:
+        if script.kind(array) is Kind.ARRAY and chosen_type(script, call.func) is not None:
+            yield RULE.skip(call, _COMPUTED)
         return
     chosen = chosen_type(script, call.func)
     if chosen is None or chosen.dtype != "torch.float32" or changes_default(script):

@@ -9,7 +9,7 @@ import pytest
 from autoaccel.analysis import load
 from autoaccel.pytorch.device_moves import DeviceMove, device_move, may_move_creation, moved_later
 
-HEAD = "import torch\ndevice = torch.device('cuda')\nother = torch.zeros(1)\n"
+HEAD = "import torch\nfrom torch.autograd import Variable\ndevice = torch.device('cuda')\nother = torch.zeros(1)\n"
 
 
 def last_move(text: str) -> DeviceMove | None:
@@ -133,6 +133,26 @@ LATER = {
     "an attribute": ("self.h = torch.zeros(3)\nself.h = self.h.to(device)", None),
     "made in either branch": ("if t:\n    h = torch.zeros(3)\nelse:\n    h = torch.ones(3)\nh = h.to(device)", None),
     "added to": ("h = torch.zeros(3)\nh += 1\nh = h.to(device)", None),
+    "wrapped on the way": ("h = torch.zeros(3)\nh = Variable(h).to(device)", True),
+    "wrapped afterwards": ("h = torch.zeros(3)\nh = Variable(h.to(device))", True),
+    "bound anew on the way": ("h = torch.zeros(3)\nh = Variable(h)\nh = h.view(1, 3)\nh = h.to(device)", True),
+    "bound anew and kept": ("h = torch.zeros(3)\nk = h\nh = Variable(h)\nh = h.to(device)", False),
+    "filled by statements": ("h = torch.FloatTensor(3)\nh.normal_()\nh.fill_(1)\nh = h.to(device)", True),
+    "filled by what is bound": ("h = torch.empty(3)\nk = h.fill_(1)\nh = h.to(device)", False),
+    "filled under a condition": ("h = torch.empty(3)\nif t:\n    h.fill_(1)\nh = h.to(device)", False),
+    "of unset memory": ("h = torch.FloatTensor(3)\nh = h.to(device)", None),
+    "moved into a call": ("def f():\n    h = torch.zeros(3)\n    return k(h.to(device))", True),
+    "moved into a call under a condition": (
+        "def f():\n    h = torch.zeros(3)\n    return k(h.to(device)) if t else 0",
+        None,
+    ),
+    "moved into a call later": ("def f():\n    h = torch.zeros(3)\n    return lambda: h.to(device)", None),
+    "moved into a call twice": ("def f():\n    h = torch.zeros(3)\n    return k(h.to(device), h)", False),
+    "moved into a call, and looked up": (
+        "def f():\n    h = torch.zeros(3)\n    k(h.to(device))\n    return locals()['h']",
+        False,
+    ),
+    "moved into a call in a class": ("class A:\n    h = torch.zeros(3)\n    k(h.to(device))", False),
     "unpacked": ("h, k = torch.zeros(3), 1\nh = h.to(device)", None),
 }
 
