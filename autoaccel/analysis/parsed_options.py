@@ -37,11 +37,25 @@ def is_parsed_option(script: Script, expression: ast.expr) -> bool:
 
 def default_of(script: Script, option: ast.expr) -> ast.Constant | None:
     """The literal that an option has by default, `args.workers`, if one line alone declares it in the file."""
-    declared: list[ast.Call] = []
-    if isinstance(option, ast.Attribute) and is_parsed_option(script, option):
-        declared = [call for call in script.syntax_index.calls_named("add_argument") if _is_for(call, option.attr)]
-    default = given_as(declared[0], "default") if len(declared) == 1 else None
+    declared = _declaration(script, option)
+    default = None if declared is None else given_as(declared, "default")
     return default if isinstance(default, ast.Constant) else None
+
+
+def is_off_by_default(script: Script, option: ast.expr) -> bool:
+    """Whether an option is false unless the command line says otherwise: `default=False`, `action="store_true"`."""
+    declared, default = _declaration(script, option), default_of(script, option)
+    action = None if declared is None else given_as(declared, "action")
+    is_flag = isinstance(action, ast.Constant) and action.value == "store_true"
+    return not default.value if default is not None else is_flag
+
+
+def _declaration(script: Script, option: ast.expr) -> ast.Call | None:
+    """The one line of the file that declares an option."""
+    if not isinstance(option, ast.Attribute) or not is_parsed_option(script, option):
+        return None
+    declared = [call for call in script.syntax_index.calls_named("add_argument") if _is_for(call, option.attr)]
+    return declared[0] if len(declared) == 1 else None
 
 
 def _is_for(call: ast.Call, name: str) -> bool:

@@ -75,6 +75,7 @@ from autoaccel_codemods.autocast import (
     literal_gain,
     lost_digits,
     low_precision_flow,
+    own_precision,
     regions,
     skip_reasons,
     step_problems,
@@ -109,6 +110,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
     In this order; what is in brackets serves the one above it:
         step_problems           whether the backwards and optimizer steps are in sight, and plain
         [blockers]              what the script does about precision and gradients itself
+        [own_precision]         whether its own mixed precision is off as it stands
         regions                 which statements run under autocast, and what of them has to stay out
         [statement_kinds]       what a region may begin and end with
         [hoists]                what of a statement gets a name of its own inside a region
@@ -159,7 +161,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
                 continue  # in a function that only what is kept leads to
             problem = problem or literal_gain.in_vain(script, step, placed)
         if problem is not None:
-            yield RULE.skip(*problem)
+            yield RULE.skip(problem[0], _of_its_own(script, problem[1]))
             continue
         edits = step_edits(script, step, placed, scaled, names)
         message = _message(step, scaled.obstacles[0][1] if scaled.obstacles else placed.no_float16)
@@ -168,6 +170,11 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         for call, framework in framework_settings.told(script):
             yield RULE.skip(call, step_problems.run_by(script, framework))
         yield from _evaluation_only(script)
+
+
+def _of_its_own(script: Script, reason: str) -> str:
+    own = reason in (skip_reasons.OWN_SCALER, skip_reasons.OWN_MIXED_PRECISION)
+    return own_precision.reason(script, reason) if own else reason
 
 
 def _planned(

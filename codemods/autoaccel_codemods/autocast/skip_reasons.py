@@ -49,6 +49,11 @@ COMPILED_STEP: Final = "the step itself is compiled"
 FINITE_GRADIENTS: Final = "clipping insists on finite gradients"
 EXCHANGED_GRADIENTS: Final = "gradients are exchanged between processes by hand"
 
+# -- Where that is off as the script stands (`own_precision`)
+
+SWITCHED_OFF: Final = "it has mixed precision of its own, which `{flag}` switches off"
+NOT_ASKED_FOR: Final = "it has mixed precision of its own, which the command line has to ask for: `{flag}`"
+
 # -- What does not work in low precision (`unsafe_operations`, `low_precision_flow`)
 
 NO_KERNEL: Final = "{name} does not work in low precision everywhere"
