@@ -126,7 +126,8 @@ def own_to_method(script: Script, transfer: BatchTransfer) -> str | None:
         return reason
     if not whole:
         return None
-    opaque = not loaders or any("collate_fn" in made.settings or made.problem for _, made in loaders)
+    collated = any("collate_fn" in made.settings.keys() | made.possible for _, made in loaders)
+    opaque = not loaders or collated or any(made.problem for _, made in loaders)
     if not opaque and all(_gives_plain_samples(*each) for each in loaders):
         return None
     if loaders and all(makes_tensors(*each) for each in loaders):

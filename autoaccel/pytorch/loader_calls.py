@@ -110,7 +110,7 @@ def _of_class(script: Script, call: ast.Call, callee: Value) -> LoaderCall | Non
             collates = {name: (each.script, stored[name]) for name in stored if name == "collate_fn"} | collates
             continue
         given = _handed_on(each.script, init)
-        if given is None or _read(each.script, given).problem is not None:
+        if given is None or any(isinstance(argument, ast.Starred) for argument in given.args):
             return None
         file, handing = each.script, given
     made = _read(file, handing)

@@ -259,7 +259,7 @@ def _drawn_by_next(script: Script, kept: KeptIterator, loader: ast.expr) -> str 
 def _loaders(script: Script, expression: ast.expr) -> tuple[list[tuple[Script, LoaderCall]], bool]:
     """The loaders that an expression may be, with their files, and whether it can be no other."""
     known = [(file, made) for file, call in script.creations(expression) for made in loaders_made(file, call)]
-    calls = {made.call for _, made in known}
+    calls = {made.call for _, made in known if made.problem is None}
     return known, all(value.node in calls for value in script.values(expression) if value.kind is not Kind.NONE)
 
 

@@ -291,6 +291,14 @@ SUBCLASSES = {
         ),
         None,
     ),
+    "hands on what it keeps": (
+        (
+            "    def __init__(self, data, batch_size):\n"
+            "        self.kept = {'batch_size': batch_size}\n"
+            "        super().__init__(data, **self.kept)"
+        ),
+        "dataset",
+    ),
     "hands on under a condition what it names": (
         "    def __init__(self, data, batch_size):\n        if data:\n            super().__init__(data)",
         None,
