@@ -60,8 +60,6 @@ RULE = Rule(
     order=20,
 )
 
-_COMPUTED = "its data are computed, and copied either way"
-
 
 @RULE.check
 def check(script: Script) -> Iterator[Finding | Skipped]:
@@ -202,7 +200,7 @@ def _computed(script: Script, made: Creation) -> str | None:
     """A legacy type that is given computed data: they are copied either way, and may be converted differently."""
     legacy = tensor_type(script, made.call.func) is not None and not is_of_sizes(script, made.call)
     literal = all(_is_literal(each) for each in made.call.args)
-    return _COMPUTED if legacy and not literal else None
+    return "its data are computed, and copied either way" if legacy and not literal else None
 
 
 def _is_literal(data: ast.expr) -> bool:
@@ -291,7 +289,7 @@ def _merged(edits: list[Edit]) -> list[Edit]:
     ]
 
 
-def _chosen(script: Script, call: ast.Call) -> Iterator[Finding | Skipped]:
+def _chosen(script: Script, call: ast.Call) -> Iterator[Finding]:
     """`Tensor(n, 1).fill_(1.0)` and `Tensor(np.ones(shape))` where `Tensor` is the type of either device."""
     match call:
         case ast.Call(func=ast.Attribute(value=ast.Call() as made, attr="fill_"), args=[value], keywords=[]):
@@ -320,11 +318,9 @@ def _chosen(script: Script, call: ast.Call) -> Iterator[Finding | Skipped]:
     )
 
 
-def _chosen_array(script: Script, call: ast.Call, array: ast.Call) -> Iterator[Finding | Skipped]:
+def _chosen_array(script: Script, call: ast.Call, array: ast.Call) -> Iterator[Finding]:
     name = script.qualname(array.func)
     if name not in ("numpy.ones", "numpy.zeros") or len(array.args) != 1 or array.keywords:
-        if script.kind(array) is Kind.ARRAY and chosen_type(script, call.func) is not None:
-            yield RULE.skip(call, _COMPUTED)
         return
     chosen = chosen_type(script, call.func)
     if chosen is None or chosen.dtype != "torch.float32" or changes_default(script):
