@@ -126,6 +126,9 @@ class TrainedObjects(Observer):
                 yield entry(seen[id(leaf)], PARAMETER, leaf)
         for optimizer in self._optimizers.values():
             yield from self._of_optimizer(optimizer, seen)
+        for scheduler in self._schedulers:
+            for path, tensor in _tensors(_BEST, vars(scheduler).get(_BEST)):
+                yield entry(f"{self._names.of(scheduler)}: {path}", OPTIMIZER, tensor)
 
     def _named_roots(self) -> Iterator[tuple[str, nn.Module]]:
         if not self._names.by_kind:
@@ -192,9 +195,11 @@ def _parameters(optimizer: Optimizer) -> Iterator[Tensor]:
 
 
 def _tensors(path: str, value: Any) -> Iterator[tuple[str, Tensor]]:
-    """The tensors of one value of an optimizer's state; L-BFGS keeps lists of them."""
+    """The tensors of one value of an optimizer's state, and numbers that it computes; L-BFGS keeps lists of them."""
     if isinstance(value, Tensor):
         yield path, value
+    elif isinstance(value, float):
+        yield path, torch.tensor(value, dtype=torch.float64)
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
             yield from _tensors(f"{path}[{index}]", item)
@@ -269,6 +274,7 @@ def _made_by_compiler(module: nn.Module) -> bool:
 # -- what is not a tensor of its own, exactly spelled: groups of optimizers, schedulers, training mode
 
 
+_BEST = "best"  # of `ReduceLROnPlateau`
 _DEEP = 10  # what refers to itself ends here
 
 
@@ -284,21 +290,21 @@ def of_module(name: str, module: nn.Module) -> Iterator[tuple[str, str]]:
 
 
 def of_optimizer(name: str, optimizer: Optimizer) -> Iterator[tuple[str, str]]:
-    """What each group says, and numbers among the state of a parameter."""
+    """What each group says, and what is counted in the state of a parameter."""
     for number, group in enumerate(optimizer.param_groups, 1):
         for key, value in group.items():
             if key not in ("params", "fused"):  # by which kernel, the next run may decide otherwise
                 yield f"{name} group {number}.{key}", spelled(value)
         for index, parameter in enumerate(group["params"], 1):
             for key, value in optimizer.state.get(parameter, {}).items():
-                if isinstance(value, (bool, int, float, str)):
+                if isinstance(value, (bool, int, str)):
                     yield f"{name} group {number} parameter {index}.{key}", spelled(value)
 
 
 def of_scheduler(name: str, scheduler: LRScheduler) -> Iterator[tuple[str, str]]:
-    """Its state, as far as it has come."""
+    """Its state, as far as it has come; but for a figure of the script that it keeps, which may be rounded."""
     for key, value in sorted(scheduler.__dict__.items()):
-        if key not in ("optimizer", "_initial_step") and not callable(value):
+        if key not in ("optimizer", "_initial_step", _BEST) and not callable(value):
             yield f"{name}.{key}", spelled(value)
 
 

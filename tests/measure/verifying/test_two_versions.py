@@ -193,6 +193,32 @@ def test_hunks_that_only_round_together_are_no_difference(compare: Compare) -> N
     assert not compare(text, scale).same
 
 
+def test_numbers_that_optimizers_and_schedulers_keep_may_be_rounded(compare: Compare) -> None:
+    begin = TRAIN.index("optimizer = ")
+    steps = """
+        optimizer = torch.optim.LBFGS(model.parameters(), lr=0.1, max_iter=3)
+        scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+
+
+        def closure():
+            optimizer.zero_grad()
+            loss = (model(data.tensors[0]) * scale).square().mean()
+            loss.backward()
+            return loss
+
+
+        scale = torch.linspace(0.1, 0.7, 2)
+        for step in range(4):
+            scheduler.step(optimizer.step(closure).item())
+    """
+    text = TRAIN[:begin] + textwrap.dedent(steps)
+    square = ("(model(data.tensors[0]) * scale).square()", "(model(data.tensors[0]).square() * scale * scale)")
+    report = compare(text, square)
+    assert report.same
+    assert report.outcomes[0].reason == "the same but for rounding"
+    assert not compare(text, square, ("linspace(0.1, 0.7", "linspace(0.1, 0.6999")).same
+
+
 def test_batches_may_be_put_together_otherwise(compare: Compare) -> None:
     collate = "def collate(rows):\n    x, y = zip(*rows)\n    return torch.stack(x), torch.stack(y)\n\n\n"
     text = TRAIN.replace("loader = DataLoader(data,", f"{collate}loader = DataLoader(data, collate_fn=collate,")
