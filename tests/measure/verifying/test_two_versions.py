@@ -212,7 +212,7 @@ def test_numbers_that_optimizers_and_schedulers_keep_may_be_rounded(compare: Com
             scheduler.step(optimizer.step(closure).item())
     """
     text = TRAIN[:begin] + textwrap.dedent(steps)
-    square = ("(model(data.tensors[0]) * scale).square()", "(model(data.tensors[0]).square() * scale * scale)")
+    square = ("* scale).square().mean()", "* scale * 3).square().sum(0).sum() / 432")
     report = compare(text, square)
     assert report.same
     assert report.outcomes[0].reason == "the same but for rounding"
