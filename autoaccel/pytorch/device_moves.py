@@ -264,6 +264,8 @@ def _obstacle(script: Script, moved: DeviceMove, links: list[Definition], own: l
         sum(_filling(script, use) is None for use in script.uses(each)) > 1 for each in links
     ):
         return "it is used on the host before it is moved"
+    if max(map(siblings.index, own)) > siblings.index(statement) or any(map(script.additions, links)):
+        return "it is changed on the host after it is moved"
     first = min(map(siblings.index, own))
     for between in siblings[first + 1 : siblings.index(statement)]:
         if (between not in own and not _only_creates(script, between)) or _binds(between, moved):
@@ -292,13 +294,17 @@ def _only_creates(script: Script, statement: ast.stmt) -> bool:
 
 
 def _binds(statement: ast.stmt, moved: DeviceMove) -> bool:
-    """Whether a statement binds a name that the device expression reads."""
+    """Whether a statement binds a name, or an attribute, that the device expression reads."""
     holes = () if moved.device is None else moved.device.holes
-    read = {part.id for hole in holes for part in breadth_first(hole) if isinstance(part, ast.Name)}
-    return any(part.id in read for part in _stored(statement))
+    read = {_called(part) for hole in holes for part in breadth_first(hole)} - {None}
+    return any(isinstance(part, ast.Subscript) or _called(part) in read for part in _stored(statement))
 
 
-def _stored(statement: ast.stmt) -> Iterator[ast.Name]:
+def _called(part: ast.AST) -> str | None:
+    return part.id if isinstance(part, ast.Name) else part.attr if isinstance(part, ast.Attribute) else None
+
+
+def _stored(statement: ast.stmt) -> Iterator[ast.Name | ast.Attribute | ast.Subscript]:
     for part in breadth_first(statement):
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
+        if isinstance(part, ast.Name | ast.Attribute | ast.Subscript) and isinstance(part.ctx, ast.Store):
             yield part

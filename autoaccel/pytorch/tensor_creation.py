@@ -126,6 +126,8 @@ def creation(script: Script, expression: ast.expr, bound: Bound | None = None) -
                     made.tier = max(made.tier, Tier.EQUIVALENT)
                     if any(keyword.arg == "generator" for each in fills for keyword in each.keywords):
                         made.problem = made.problem or "a generator of the host is given"
+                    if any(_may_draw_by_tensor(each) for each in fills):
+                        made.problem = made.problem or "it is drawn by what may be a tensor on the host"
                 if is_of_sizes(script, made.call):
                     if not filled - {"fill_diagonal_"}:
                         return None
@@ -173,6 +175,12 @@ def is_plain_variable(script: Script, call: ast.Call) -> bool:
         and len(call.args) == 1
         and all(each.arg == "requires_grad" and is_constant(each.value, False) for each in call.keywords)
     )
+
+
+def _may_draw_by_tensor(fill: ast.Call) -> bool:
+    """`h.bernoulli_(shares)`, which has to be where `h` is."""
+    given = [*fill.args, *(each.value for each in fill.keywords)]
+    return getattr(fill.func, "attr", "") == "bernoulli_" and any(number(each) is None for each in given)
 
 
 def _between(attribute: str) -> str:

@@ -231,8 +231,10 @@ def _edits(script: Script, made: Creation, moved: DeviceMove, idle: tuple[ast.st
     elif folded and moved.dtype is not None:
         arguments.append(("dtype", moved.dtype))
     yield from _with_arguments(script, made, [*arguments, ("device", moved.device)])
+    if moved.dtype is not None and not folded:
+        idle = tuple(each for each in idle if each is not script.statement(moved.call))
     for variable in made.variables:
-        if script.statement(variable) not in idle or (moved.dtype is not None and not folded):
+        if script.statement(variable) not in idle:
             yield Replace(variable, Code("{0}", (variable.args[0],)))
     if moved.dtype is not None and not folded:
         dtype = moved.dtype.text.format("{1}")
@@ -240,7 +242,7 @@ def _edits(script: Script, made: Creation, moved: DeviceMove, idle: tuple[ast.st
     else:
         if script.statement(moved.call) not in idle:
             yield Replace(moved.call, Code("{0}", (moved.receiver,)))
-        yield from (RemoveStatement(each) for each in idle)
+    yield from (RemoveStatement(each) for each in idle)
 
 
 def _with_arguments(script: Script, made: Creation, arguments: list[tuple[str, Code]]) -> Iterator[Edit]:
