@@ -55,7 +55,7 @@ from autoaccel.pytorch import backend_settings, implicit_calls
 from autoaccel.rewriting.rule import Rule
 from autoaccel_codemods.attention import added_masks, written_out
 from autoaccel_codemods.attention.causal_masks import is_causal, is_lower_triangle, unread_buffer
-from autoaccel_codemods.attention.scales import is_number, is_usual_scale
+from autoaccel_codemods.attention.scales import is_low, is_number, is_usual_scale
 from autoaccel_codemods.attention.stale_comments import stale_comments
 from autoaccel_codemods.attention.written_out import Attention
 
@@ -81,7 +81,8 @@ _FUSED = frozenset(
 )
 _KEPT = "# not read any more, kept for checkpoints"
 _CHANGED = re.compile(
-    r"create_graph|torch\.func\b|functorch|autograd\.functional|forward_ad|torch\.jit|torch\.onnx|torch\.fx"
+    r"create_graph|\bgrad\([^\n]*\bTrue,\s*True\b|torch\.func\b|functorch|import func\b"
+    r"|autograd(?:\.| import )functional|forward_ad|torch\.jit|torch\.onnx|torch\.fx"
 )
 _GUARDED = re.compile(r"nan_to_num|isnan|isfinite|detect_anomaly|error_if_nonfinite|nansum|nanmean")
 _INFINITE = re.compile(
@@ -119,6 +120,8 @@ def _problem(script: Script, attention: Attention) -> str | None:
     is_infinite = attention.fill is None or _INFINITE.fullmatch(script.source(attention.fill)) is not None
     if attention.mask is not None and not is_infinite and not is_lower_triangle(script, attention.mask):
         return "a row that is masked as a whole gives the mean of all values, by a finite number"
+    if attention.mask is not None and not is_infinite and not is_low(script, attention.fill):
+        return "nothing shows that the number by which its scores are masked leaves them no weight"
     if attention.mask is not None and is_infinite and not is_lower_triangle(script, attention.mask):
         if (guard := backend_settings.mention(script, _GUARDED)) is not None:
             return f"a row that is masked as a whole gives NaN, which `{guard}` looks for, and none by torch's kernel"

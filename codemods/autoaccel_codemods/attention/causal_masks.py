@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis.classes import lineage
 from autoaccel.dataflow.call_arguments import given_as
-from autoaccel.dataflow.syntax_index import is_constant
+from autoaccel.dataflow.syntax_index import is_constant, last_name
 from autoaccel.pytorch.tensor_creation import number
 from autoaccel_codemods.attention.dimensions import are_same, sizes
 
@@ -84,7 +84,7 @@ def _triangle(script: Script, mask: ast.expr) -> ast.expr | None:
 
 
 def _is_made_so(cls: ClassRef, name: str) -> bool:
-    """Whether all that a class stores under a name are lower triangles."""
+    """Whether all that a class stores under a name are lower triangles, which it does not change."""
     stored: list[bool] = []
     for ref in lineage(cls):
         for call in ref.script.within(ref.node, ast.Call):
@@ -92,11 +92,39 @@ def _is_made_so(cls: ClassRef, name: str) -> bool:
                 given = call.args[1] if len(call.args) > 1 else given_as(call, "tensor")
                 stored.append(_is_tril(ref.script, given))
         for attribute in ref.script.within(ref.node, ast.Attribute):
-            if attribute.attr == name and not isinstance(attribute.ctx, ast.Load):
+            if attribute.attr == name and isinstance(attribute.ctx, ast.Load):
+                if _may_be_changed(ref.script, attribute):
+                    return False
+            elif attribute.attr == name:
                 statement = ref.script.parent(attribute)
                 plain = isinstance(statement, ast.Assign) and statement.targets == [attribute]
                 stored.append(plain and _is_tril(ref.script, statement.value))  # type: ignore[union-attr]
     return bool(stored) and all(stored)
+
+
+def _may_be_changed(script: Script, tensor: ast.expr, *, named: bool = False) -> bool:
+    """Whether a tensor is written to where it is read, itself or a view of it: `self.tril[0] = 1`, `t = self.tril`
+    and `t.fill_(1)`."""
+    match script.parent(tensor):
+        case ast.Subscript(value=inner, ctx=context) as part if inner is tensor:
+            return not isinstance(context, ast.Load) or _may_be_changed(script, part, named=named)
+        case ast.Attribute(attr=name, ctx=context) as part:
+            call = script.call_of(part)
+            changes = not isinstance(context, ast.Load) or (name.endswith("_") and not name.endswith("__"))
+            return changes or name == "data" or (call is not None and _may_be_changed(script, call, named=named))
+        case ast.AugAssign(target=target):
+            return target is tensor
+        case ast.Call(func=function):  # `nn.init.zeros_(self.tril)`
+            return last_name(function).endswith("_")
+        case ast.Assign(targets=[ast.Name(id=name)]) if not named and (scope := script.function(tensor)) is not None:
+            same = [each for each in script.in_scope(scope, ast.Name) if each.id == name and each is not tensor]
+            return any(
+                isinstance(script.parent(each), ast.AugAssign)
+                or (isinstance(each.ctx, ast.Load) and _may_be_changed(script, each, named=True))
+                for each in same
+            )
+        case _:
+            return False
 
 
 def _is_tril(script: Script, expression: ast.expr | None) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.classes import class_info, lineage
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.pytorch.integers import is_shape
+from autoaccel.pytorch.tensor_creation import number
 from autoaccel_codemods.attention.dimensions import are_same, bound
 
 if TYPE_CHECKING:
@@ -36,6 +37,18 @@ def is_number(script: Script, expression: ast.expr) -> bool:
         case ast.Call(func=ast.Name(id="float" | "int" | "len") as function):
             return isinstance(function, ast.Name) and not script.definitions(function)
     return script.kind(expression) is Kind.NUMBER or _is_known(script, expression)
+
+
+def is_low(script: Script, fill: ast.expr | None) -> bool:
+    """Whether a finite number is so far below all scores that a softmax surely gives it no weight."""
+    value = bound(script, fill) if isinstance(fill, ast.Name) else fill
+    match value:
+        case ast.Attribute(value=ast.Call(func=function), attr="min"):
+            return script.qualname(function) in ("torch.finfo", "numpy.finfo")
+        case None:
+            return False
+    low = number(value)
+    return low is not None and low <= -1000.0
 
 
 def _is_known(script: Script, expression: ast.expr) -> bool:

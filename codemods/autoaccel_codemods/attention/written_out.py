@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autoaccel.dataflow.call_arguments import given_as
+from autoaccel.dataflow.call_arguments import given_as, unpacks
 from autoaccel.dataflow.syntax_index import position
 from autoaccel.library_models.tensor_views import VIEW_METHODS
 from autoaccel.pytorch.tensor_creation import number
@@ -489,7 +489,8 @@ def _is_harmless(script: Script, statement: ast.Assign) -> bool:
     for call in script.within(statement, ast.Call):
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
         of_tensor = method in _HARMLESS and script.qualname(call.func) is None
-        if script.qualname(call.func) in _HARMLESS_FUNCTIONS and given_as(call, "out") is None:
+        is_made = script.qualname(call.func) in _HARMLESS_FUNCTIONS
+        if is_made and given_as(call, "out") is None and not unpacks(call):
             continue  # a mask that is made there
         if not of_tensor and not made_as(script, call.func, _HARMLESS_MODULES):
             return False
