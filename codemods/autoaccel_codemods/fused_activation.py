@@ -86,7 +86,8 @@ _KERNELS: Final[tuple[tuple[str, str, str, _Function], ...]] = (
 
 _PLACES: Final = tuple(each / 7.0 for each in range(-77, 78))
 _OTHERS: Final = re.compile(
-    r"complex|create_graph|torch\.func\b|functorch|autograd\.functional|forward_ad|torch\.fx\b|symbolic_trace"
+    r"complex|create_graph|torch\.func\b|functorch|import func\b|autograd(?:\.| import )functional|forward_ad"
+    r"|torch\.fx\b|symbolic_trace"
     r"|def (?:sigmoid|tanh|erf|pow|__mul__)\("
 )
 _WHOLE: Final = frozenset(
@@ -134,7 +135,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
             yield RULE.skip(product, "it is Mish, for which torch's kernel gains nothing on a CPU")
             continue
         qualified = f"torch.nn.functional.{name}"
-        if (reason := _problem(script, function, qualified)) is not None:
+        if (reason := _problem(script, function, product, qualified)) is not None:
             yield RULE.skip(product, reason)
             continue
         spelled, imports = script.spell(qualified)
@@ -144,14 +145,15 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         yield RULE.finding(product, f"{title} by several kernels, each of which goes through memory", edit, *imports)
 
 
-def _problem(script: Script, function: ast.AST, kernel: str) -> str | None:
+def _problem(script: Script, function: ast.AST, formula: ast.expr, kernel: str) -> str | None:
     """Why a kernel of torch may not compute what a formula of a function does."""
+    parts = [script.qualname(call.func) for call in script.within(formula, ast.Call)]
     try:
         if (mention := backend_settings.mention(script, _OTHERS)) is not None:
             return f"`{mention}`: its operand may be no tensor of real numbers, or the formula itself may matter"
         if any(_gives_whole_numbers(script, call) for call in _calls_of(script, function)):
             return "it is given whole numbers, for which torch's kernel is not made"
-        return monkeypatched_in_text(script, (kernel,))
+        return monkeypatched_in_text(script, sorted({kernel, *(each for each in parts if each and "." in each)}))
     except Incomplete as incomplete:
         return str(incomplete)
 
