@@ -139,8 +139,9 @@ def _dropped(script: Script, addition: Addition) -> set[ast.Call]:
 
 
 def _is_host(script: Script, call: ast.Call) -> bool:
+    """Whether a value is on the host already, or is left on the device, as `accel.item` does."""
     assert isinstance(call.func, ast.Attribute)
-    return script.kind(call.func.value) in (Kind.NUMBER, Kind.ARRAY)
+    return script.kind(call.func.value) in (Kind.NUMBER, Kind.ARRAY) or script.runtime_name(call.func) == "item"
 
 
 def _is_each_time(script: Script, node: ast.AST, loop: ast.AST) -> bool:
