@@ -327,8 +327,28 @@ def _member_names(script: Script) -> frozenset[str]:
     for scope, known in script.reaching_definitions.scopes.items():
         if isinstance(scope, ast.ClassDef):
             names.update(name for name, bound in known.definitions.items() if any(each.how != "def" for each in bound))
-    names.update(each.value for each in script.find(ast.Constant) if isinstance(each.value, str))
+    texts = (each for each in script.find(ast.Constant) if isinstance(each.value, str))
+    names.update(str(each.value) for each in texts if not _is_setting(script, each))
     return frozenset(names)
+
+
+def _is_setting(script: Script, text: ast.Constant) -> bool:
+    """Whether a text is an argument of torch's functions, `reduction="mean"`, or one of two devices and no more:
+    `"cuda" if … else "cpu"`."""
+    part: ast.AST = text
+    around = script.parent(part)
+    while isinstance(around, ast.IfExp | ast.keyword):
+        if isinstance(around, ast.IfExp) and all(_is_device(each) for each in (around.body, around.orelse)):
+            return True
+        part, around = around, script.parent(around)
+    if not isinstance(around, ast.Call) or part is around.func or script.is_project_name(around.func):
+        return False
+    name = script.qualname(around.func) or ""
+    return name.startswith("torch.") and not name.startswith("torch.nn.Module.")
+
+
+def _is_device(part: ast.expr) -> bool:
+    return isinstance(part, ast.Constant) and str(part.value).partition(":")[0] in ("cpu", "cuda")
 
 
 def _is_foreign(script: Script, expression: ast.expr, seen: frozenset[ast.AST] = frozenset()) -> bool:

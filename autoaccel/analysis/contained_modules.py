@@ -7,7 +7,7 @@ import ast
 import builtins
 from typing import TYPE_CHECKING, Final
 
-from autoaccel.analysis.classes import derived_classes
+from autoaccel.analysis.classes import derived_classes, lineage, methods, owner_name
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.call_arguments import positional
 from autoaccel.dataflow.query import fixpoint
@@ -51,12 +51,27 @@ def may_be_contained(ref: ClassRef) -> bool:
                 continue
             if isinstance(around, ast.Call) and last_name(around.func) in ("super", "isinstance", "issubclass"):
                 continue
-            if isinstance(around, ast.Attribute) and around.attr == "__init__":
+            if isinstance(around, ast.Attribute) and (around.attr == "__init__" or _makes_nothing(ref, around.attr)):
                 continue
             call = other.call_of(mention)
             if call is None or not _is_alone(other, call):
                 return True
     return any(may_be_contained(each) for each in deriving)
+
+
+def _makes_nothing(ref: ClassRef, name: str) -> bool:
+    """Whether what a class has under a name makes no object of it: a value, `Center.points`, or a method that calls
+    neither the class nor another method of it."""
+    found = [*methods(ref, name)]
+    if not found:
+        return any(name in each.script.reaching_definitions.scopes[each.node].definitions for each in lineage(ref))
+    for script, method in found:
+        own = owner_name(script, method)
+        for mention in script.within(method, ast.Name):
+            read = script.parent(mention)
+            if mention.id == own and (not isinstance(read, ast.Attribute) or script.call_of(read) is not None):
+                return False
+    return True
 
 
 def _stays_alone(script: Script, call: ast.Call, given: ast.expr) -> bool:
@@ -103,10 +118,14 @@ def _is_alone(script: Script, made: ast.expr) -> bool:
             return _stays_alone(script, parent, made)
         case ast.Expr() | ast.Compare() | ast.FormattedValue():
             return True
-        case ast.Assign(targets=[ast.Attribute()]) | ast.AnnAssign(target=ast.Attribute()):
-            return True
-        case ast.Assign(targets=[ast.Name() as name]) | ast.AnnAssign(target=ast.Name() as name):
-            return all(_is_alone(script, use) for each in script.definitions(name) for use in script.uses(each))
+        case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
+            return _is_kept_alone(script, target)
+        case ast.Tuple(elts=values):  # `G, D = Generator(), Discriminator()`
+            match script.parent(parent):
+                case ast.Assign(targets=[ast.Tuple(elts=targets)]) if len(targets) == len(values):
+                    whole = not any(isinstance(each, ast.Starred) for each in (*targets, *values))
+                    return whole and _is_kept_alone(script, targets[values.index(made)])
+            return False
         case ast.Return():
             outer = script.function(parent)
             callers = script.callers(outer) if outer is not None else None
@@ -115,3 +134,10 @@ def _is_alone(script: Script, made: ast.expr) -> bool:
             return all(_is_alone(other, call) for other, call in callers)
         case _:
             return False
+
+
+def _is_kept_alone(script: Script, target: ast.expr) -> bool:
+    """Whether what an attribute or a name is bound to goes into no container."""
+    if isinstance(target, ast.Name):
+        return all(_is_alone(script, use) for each in script.definitions(target) for use in script.uses(each))
+    return isinstance(target, ast.Attribute)

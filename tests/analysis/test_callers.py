@@ -267,12 +267,18 @@ USE = "def use(query):\n    return query.size(0)\nNet()(1)\n"
         ("def use(o):\n    o.optimizer.zero_grad()\nNet()(1)\n", None),
         ("def use(o):\n    o.optimizer.zero_grad()\no.zero_grad = Net()\nNet()(1)\n", "`o.optimizer.zero_grad` in"),
         ("def use(o):\n    o.run()\nNet()(1)\n", "`o.run` in line 5 may be a call of it"),
+        ("device = 'cuda' if ready else 'cpu'\ndef use(o):\n    o.cpu()\nNet()(1)\n", None),
+        ("import torch\nwhere = torch.device('cpu')\ndef use(o):\n    o.cpu()\nNet()(1)\n", None),
+        ("loss = nn.MSELoss(reduction='mean')\ndef use(o):\n    o.mean()\nNet()(1)\n", None),
+        ("table = {'cpu': Net()}\ndef use(o):\n    o.cpu()\n", "`o.cpu` in line 6 may be a call of it"),
+        ("setattr(o, 'mean' if ready else 'max', Net())\ndef use(o):\n    o.mean()\n", "`o.mean` in line 6"),
+        ("parts = nn.Sequential(dict([('mean', Net())]))\ndef use(o):\n    o.mean()\n", "may be a call of it"),
     ],
 )
 def test_methods_that_no_model_has_in_its_place(text: str, reason: str | None) -> None:
     script = load(NET + text)
     callers = script.callers(next(script.find(ast.FunctionDef)))
-    assert len(callers) == 1
+    assert len(callers) == 1 or "Net()(1)" not in text
     assert callers.missing is None if reason is None else reason in (callers.missing or "")
 
 

@@ -14,6 +14,20 @@ import torch
 from torch import nn
 
 class Block(nn.Module):
+    points = None
+
+    @classmethod
+    def start(cls, n):
+        cls.points = torch.zeros(n)
+
+    @classmethod
+    def made(cls):
+        return cls()
+
+    @classmethod
+    def made_again(cls):
+        return cls.made()
+
     def forward(self, x):
         return x
 
@@ -51,6 +65,13 @@ net = Net()
         ("[]", "def wrap(*, block):\n    net.body.append(block)\nwrap(block=Block())", True),
         ("[]", "def wrap(*blocks):\n    net.body = blocks\nwrap(Block())", True),
         ("[]", "keep(Block())", True),
+        ("[]", "one, two = Block(), Block().to('cpu')\nprint(one(net), two(net))", False),
+        ("[]", "one, two = Block(), Block()\nnet.body = [two]", True),
+        ("[]", "one, *rest = Block(), Block()", True),
+        ("[]", "print(Block.points)\nBlock.start(3)", False),
+        ("[]", "net.body = [Block.made(), Block.made_again()]", True),
+        ("[]", "net.body = [Block.made_again()]", True),
+        ("[]", "net.body = [Block.load('block.pt')]", True),
     ],
 )
 def test_contained(body: str, lines: str, contained: bool) -> None:
