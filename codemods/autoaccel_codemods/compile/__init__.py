@@ -16,6 +16,8 @@ Left alone:
 - forward passes that leave the graph (`.item()`, `if x.any()`, shapes that depend on values, printing, Python's random
   numbers), make parameters or loop over their data, or that call cached functions (`functools.lru_cache`), which
   compiled code would run at every call;
+- batch normalization in checkpoints (`torch.utils.checkpoint`): computed again, it moves its averages a second time in
+  each step, and in compiled code does not;
 - models under `DataParallel` for several devices that the script names (else the runtime looks how many there are),
   exported, scripted or shared models, and those that the script captures in CUDA graphs;
 - scripts that compile by themselves, or that set `cudnn.deterministic`: if an option has them do so, when they run;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterator
 
 from autoaccel.analysis import name_lookups
@@ -10,10 +11,10 @@ from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.computed_members import behind, lookup
 from autoaccel.analysis.literal_flags import is_never_given
 from autoaccel.analysis.script import Script
-from autoaccel.dataflow.abstract_values import ClassRef, Kind
+from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
 from autoaccel.dataflow.call_arguments import given_values, unpacks
 from autoaccel.dataflow.completeness import ScriptNode
-from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.dataflow.syntax_index import breadth_first, is_constant
 from autoaccel.library_models.graph_operations import FORWARD_HOOKS, GRADIENT_HOOKS
 from autoaccel.pytorch import host_reads
 from autoaccel.pytorch.reachable_code import reachable_code
@@ -45,6 +46,10 @@ _BREAKS = {
     "backward": "its forward pass trains",
 }
 _MODELS = frozenset({Kind.MODULE, Kind.UNKNOWN})
+_CHECKPOINTS = frozenset({"checkpoint", "checkpoint_sequential"})
+_AVERAGING = re.compile(r"[Bb]atch_?[Nn]orm|InstanceNorm|spectral_norm|\btorchvision\b|\btimm\b|\bhub\b")
+_KEEPING_BUFFERS = re.compile(r"register_buffer|\bBuffer\(")
+_CHANGING_BUFFERS = re.compile(r"\.[a-z]+_\(|\bself\.\w+(?:\[.*\])?\s*[-+*/]?=")
 
 
 def of_model(script: Script, model: TrainedModel) -> str | None:
@@ -61,15 +66,50 @@ def of_model(script: Script, model: TrainedModel) -> str | None:
             return "it is a criterion, or another function in the form of a module"
         if (reason := _layer_reason(value.name)) is not None:
             return reason
-        if value.cls is None:
-            if value.name is None and not isinstance(value.node, ast.Call):  # told by its use alone
-                return "what it is made of cannot be seen"
-            continue
-        for ref in model_classes(value.cls):
+        if value.cls is None and value.name is None and not isinstance(value.node, ast.Call):  # told by its use alone
+            return "what it is made of cannot be seen"
+        classes = [each for part in _classes_of(value) for each in model_classes(part)]
+        for ref in classes:
             reason = _class_reason(ref.script, ref.node)
             if reason is not None:
                 return reason
+        if _moves_averages_again(classes) or _is_memory_efficient(value):
+            return "what a checkpoint computes again moves its averages again, and in compiled code does not"
     return None
+
+
+def _classes_of(value: Value) -> list[ClassRef]:
+    """The class of a model, or those of the parts that a container is made of: `nn.Sequential(Stem(), Head())`."""
+    if value.cls is not None or value.script is None or value.node is None:
+        return [] if value.cls is None else [value.cls]
+    parts = (part for call in value.script.within(value.node, ast.Call) for part in value.script.values(call))
+    return [part.cls for part in parts if part.kind is Kind.MODULE and part.cls is not None]
+
+
+def _is_memory_efficient(value: Value) -> bool:
+    """`torchvision.models.densenet121(memory_efficient=True)`, which uses checkpoints of its own."""
+    keywords = value.node.keywords if isinstance(value.node, ast.Call) and value.cls is None else ()
+    return any(each.arg == "memory_efficient" and not is_constant(each.value, False) for each in keywords)
+
+
+def _moves_averages_again(classes: Collection[ClassRef]) -> bool:
+    """Whether parts of a model that are computed again in the backward pass may keep averages, or other state: eager
+    code moves these twice in each step."""
+    files = {ref.script for ref in classes}
+    if not any(
+        (file.qualname(mention) or "").startswith("torch.utils.checkpoint.")
+        for file in files
+        for mention in file.syntax_index.mentions(*_CHECKPOINTS, *file.import_aliases(tuple(_CHECKPOINTS)))
+    ):
+        return False
+    texts = [file.text for file in files]
+    changing = any(_CHANGING_BUFFERS.search(ref.script.source(each)) for ref in classes for each in _forwards(ref.node))
+    return any(map(_AVERAGING.search, texts)) or (changing and any(map(_KEEPING_BUFFERS.search, texts)))
+
+
+def _forwards(cls: ast.ClassDef) -> Iterator[ast.FunctionDef]:
+    """The methods of a class that run when it is there."""
+    return (each for each in cls.body if isinstance(each, ast.FunctionDef) and not each.name.startswith("__"))
 
 
 def _named(script: Script, made: ast.AST | None) -> list[str]:
