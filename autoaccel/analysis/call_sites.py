@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
 _OF_LIBRARIES = frozenset(
     """zero_grad parameters named_parameters state_dict load_state_dict add_param_group add_argument add_argument_group
-    add_mutually_exclusive_group add_subparsers add_parser parse_args parse_known_args""".split()
+    add_mutually_exclusive_group add_subparsers add_parser parse_args parse_known_args randrange randint uniform gauss
+    shuffle choice choices sample random rand randn standard_normal permutation integers normal getrandbits""".split()
 )
-"""Methods of optimizers, modules and parsers of arguments, under which no library keeps a model."""
+"""Methods of optimizers, modules, parsers of arguments and random generators, under which no library keeps a model."""
 _PLAIN = frozenset({Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE})
 _TELLING = frozenset("isinstance issubclass super type print id hash repr str".split())
 

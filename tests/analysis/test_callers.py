@@ -270,6 +270,8 @@ USE = "def use(query):\n    return query.size(0)\nNet()(1)\n"
         ("device = 'cuda' if ready else 'cpu'\ndef use(o):\n    o.cpu()\nNet()(1)\n", None),
         ("import torch\nwhere = torch.device('cpu')\ndef use(o):\n    o.cpu()\nNet()(1)\n", None),
         ("loss = nn.MSELoss(reduction='mean')\ndef use(o):\n    o.mean()\nNet()(1)\n", None),
+        ("def use(rng):\n    rng.randrange(3)\nNet()(1)\n", None),
+        ("def use(rng):\n    rng.choice(3)\no.choice = Net()\nNet()(1)\n", "`rng.choice` in line 5"),
         ("table = {'cpu': Net()}\ndef use(o):\n    o.cpu()\n", "`o.cpu` in line 6 may be a call of it"),
         ("setattr(o, 'mean' if ready else 'max', Net())\ndef use(o):\n    o.mean()\n", "`o.mean` in line 6"),
         ("parts = nn.Sequential(dict([('mean', Net())]))\ndef use(o):\n    o.mean()\n", "may be a call of it"),
