@@ -9,6 +9,7 @@ A training step is converted whole or not at all: every forward, loss, backward,
 together. Binary cross-entropy of probabilities is computed in float32, outside the region; so are losses, and the last
 part of a model, that work in float32 alone: a focal loss of logits, divergences of a student from its teacher (rounding
 leaves noise of those that are close), distances as `a² + b² - 2ab` of features, margin heads, spectra.
+What steps add up is kept in float32: `self.mean = 0.9 * self.mean + 0.1 * x.mean()`.
 Evaluation stays in float32 beside training, but not where one function does both (`if train:
 loss.backward()`): there validation figures come from the same region as the training loss. In a program that only
 evaluates, the forward pass of a loop is converted, and its result is float32. Scripts that set `cudnn.deterministic`
@@ -134,6 +135,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         [expression_flow]       the way of a value through the expression in which it stands
         [call_flow]             into functions and out of them
         [storage_flow]          through names, attributes and containers
+        [kept_sums]             averages and totals that outlive a call
         [float_tensors]         whether an expression surely is one tensor of decimals
         [tensor_content]        what values hold, joined and mixed
         [operation_content]     what operations of torch give

@@ -147,8 +147,10 @@ def _added(search: Search, low: Low, parent: ast.AugAssign) -> None:
         search.sink(low, skip_reasons.NUMPY_COMPUTES)
     if isinstance(parent.op, ast.MatMult) and not low.auto:
         search.sink(low, skip_reasons.PRODUCT_OUTSIDE)
-    if isinstance(parent.op, ast.Add | ast.Sub) and isinstance(parent.target, ast.Name):
-        if search.left_by_last_turn(low.script, parent, parent.target):
+    if isinstance(parent.op, ast.Add | ast.Sub):
+        if not isinstance(parent.target, ast.Name):
+            search.added.append((low, parent.target))
+        elif search.left_by_last_turn(low.script, parent, parent.target):
             search.running.append((low, parent.target))
     storage_flow.bind(search, low, parent.target)
 

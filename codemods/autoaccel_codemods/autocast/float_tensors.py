@@ -165,15 +165,15 @@ class _Reader:
         for each in _all_bindings(definition):
             for use in script.uses(each):
                 match script.parent(use):
-                    case ast.Subscript(ctx=ast.Load()) as part if path:
-                        method = script.parent(part)
-                        if isinstance(method, ast.Attribute) and method.attr in STORING:
-                            yield Content.UNKNOWN
+                    case ast.Subscript(ctx=ast.Load()) as part if path and _puts_into(script, part):
+                        yield Content.UNKNOWN
+                    case ast.Assign(value=value) | ast.NamedExpr(value=value) if value is use:  # another name of it
+                        yield Content.UNKNOWN
                     case ast.Attribute(attr="append" | "appendleft" | "add") as method:
                         call = script.parent(method)
                         if isinstance(call, ast.Call) and len(call.args) == 1:
                             yield self.read(script, call.args[0], path)
-                    case ast.Attribute(attr="extend" | "insert" | "update" | "setdefault"):
+                    case ast.Attribute(attr="extend" | "insert" | "update" | "setdefault" | "__setitem__"):
                         yield Content.UNKNOWN
                     case ast.Subscript(ctx=ast.Store()) as target:
                         assign = script.parent(target)
@@ -232,7 +232,10 @@ class _Reader:
         ]
         if bindings:
             found = join(self._binding(cls.script, each, path) for cls, each in bindings)
-            if found in (Content.NOTHING, Content.NUMBER, Content.WHOLE) and _is_set_elsewhere(script, node.attr):
+            plain = found in (Content.NOTHING, Content.NUMBER, Content.WHOLE)
+            if plain and _is_set_elsewhere(script, node.attr):
+                found = Content.UNKNOWN
+            elif path and (plain or found is Content.OPEN) and _is_filled(script, node.attr):
                 found = Content.UNKNOWN
             if found is Content.UNKNOWN and not path and takes_gradients(script, node):
                 return Content.FLOATING
@@ -296,3 +299,37 @@ def _is_set_elsewhere(script: Script, name: str) -> bool:
         if other.syntax_index.calls_named("setattr"):
             return True
     return False
+
+
+def _is_filled(script: Script, name: str) -> bool:
+    """Whether something may be put into a container that an attribute holds: by its attribute, or by another name."""
+    return any(
+        _may_fill(other, each)
+        for other in script.project.files_naming(script, name, attribute=True).all()
+        for each in other.find(ast.Attribute)
+        if each.attr == name and isinstance(each.ctx, ast.Load)
+    )
+
+
+def _may_fill(script: Script, container: ast.expr) -> bool:
+    """Whether code puts something into a container, or hands it on to where that may be done."""
+    match script.parent(container):
+        case ast.Call() as call:
+            return bool(script.callees(call))
+        case ast.keyword() | ast.Assign() | ast.AnnAssign() | ast.NamedExpr() | ast.Return():
+            return True
+        case ast.For() | ast.comprehension():
+            return True
+        case _:
+            return _puts_into(script, container)
+
+
+def _puts_into(script: Script, container: ast.expr) -> bool:
+    """Whether code puts something into a container, or into one that is an element of it."""
+    match script.parent(container):
+        case ast.Subscript(value=value) as part if value is container:
+            return not isinstance(part.ctx, ast.Load) or _puts_into(script, part)
+        case ast.Attribute(attr=method) as part:
+            return script.call_of(part) is not None and method in (*STORING, "__setitem__")
+        case _:
+            return False

@@ -26,7 +26,7 @@ from autoaccel.library_models.tensor_views import VIEWS
 from autoaccel.pytorch import implicit_calls, module_containers
 from autoaccel.pytorch.reachable_code import running_code
 from autoaccel.pytorch.step_effects import Effect, call_effects
-from autoaccel_codemods.autocast import expression_flow, float16_range, skip_reasons
+from autoaccel_codemods.autocast import expression_flow, float16_range, kept_sums, skip_reasons
 from autoaccel_codemods.autocast.blockers import Problem, place, problem_at
 from autoaccel_codemods.autocast.call_flow import TORCH
 from autoaccel_codemods.autocast.expression_flow import ITERATED
@@ -143,6 +143,8 @@ class Search:
         self.pending: list[Low] = []
         self.deferred: list[tuple[Low, ast.expr, str]] = []  # for when it is known whether the second is low
         self.running: list[tuple[Low, ast.Name]] = []  # added to what the turn before has left in a name
+        self.kept: list[tuple[Low, Script, ast.expr]] = []  # what outlives a call, and a read of it
+        self.added: list[tuple[Low, ast.expr]] = []  # to an attribute, or an element of one
         self.called: dict[ast.Call, tuple[tuple[Script, ast.FunctionDef], ...]] = {}
         self.sites: dict[ast.FunctionDef, dict[tuple[Script, ast.Call], None]] = {}  # beside those of `callers`
         self.fed: dict[ast.Call, None] = {}  # calls with an argument that is low
@@ -187,6 +189,8 @@ class Search:
                 each in self.nodes or low.script.values(each).kinds & _NOTHING_YET for each in _begun(low.script, kept)
             ):
                 self.sink(low, skip_reasons.RUNNING_SUMS)
+        for low in [*kept_sums.found(self)]:
+            self.sink(low, skip_reasons.RUNNING_SUMS)
 
     # -- where it starts
 

@@ -70,6 +70,7 @@ def _uses(search: Search, low: Low, definition: Definition) -> None:
         if _leaves(low, use):
             _kept(search, low, script, use, low.part)
         else:
+            _note_outliving(search, low, definition, use)
             search.mark(script, use, low.part, low, auto=search.at(script, use, low), free=low.free)
     for added in script.reaching_definitions.additions(definition):
         for each in script.definitions(added):
@@ -77,6 +78,13 @@ def _uses(search: Search, low: Low, definition: Definition) -> None:
                 _uses_once(search, low, each)
     if isinstance(definition.scope.node, ast.Module):
         _imported(search, low, definition.name)
+
+
+def _note_outliving(search: Search, low: Low, definition: Definition, use: ast.expr) -> None:
+    """What a function binds or fills for those around it is there in the next call as well."""
+    function = low.script.function(low.node)
+    if function is not None and (definition.how == "global" or definition.scope.node is not function):
+        search.kept.append((low, low.script, use))
 
 
 def _uses_once(search: Search, low: Low, definition: Definition) -> None:
@@ -136,6 +144,7 @@ def _is_no_tensor(value: Value) -> bool:
 
 def _kept(search: Search, low: Low, script: Script, read: ast.expr, part: ValuePart) -> None:
     """What outlives a call is read: in the region, and by whoever calls the function outside of it."""
+    search.kept.append((low, script, read))
     search.mark(script, read, part, low, auto=search.in_region(script, read), free=True)
     if read in search.reached and read not in search.region and _called_outside(search, script, read):
         if not _is_computed_anew(script, read):
@@ -251,6 +260,7 @@ def store(search: Search, low: Low, container: ast.expr, seen: set[Definition]) 
                         if stays or _leaves(low, use):
                             _kept(search, low, script, use, low.part)
                         else:
+                            _note_outliving(search, low, each, use)
                             search.mark(script, use, low.part, low, auto=search.at(script, use, low), free=True)
                     if isinstance(each.scope.node, ast.Module):
                         _imported(search, low, each.name)
