@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from autoaccel.analysis.call_values import returned
@@ -11,9 +12,12 @@ from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import ANY, ClassRef, Kind, Value, Values, any_item, item, union
 from autoaccel.dataflow.definitions import STAR, ElementPath
 from autoaccel.dataflow.query import once
+from autoaccel.pytorch.backend_settings import mention
 from autoaccel.pytorch.loader_calls import LoaderCall
 from autoaccel.pytorch.sample_code import reachable
 
+_STORED = re.compile(r"""\.collate_fn\s*=[^=]|["']collate_fn["']""")
+"""A collate function that is put into a loader, `loader.collate_fn = f`, `setattr(self, "collate_fn", f)`."""
 _NO_OBJECTS = frozenset({Kind.TENSOR, Kind.ARRAY, Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE})
 _NO_PARTS = frozenset({Kind.MODULE, Kind.DATASET, Kind.LOADER})
 _PLAIN_BASES = frozenset({"builtins.object", "abc.ABC"})
@@ -25,9 +29,10 @@ def may_move_themselves(script: Script, made: LoaderCall, path: ElementPath, met
     collate function makes, or that a sample has and that is handed on as it is. torch's own collate function keeps
     the classes of containers alone."""
     dataset, collate = made.at(script, "dataset"), made.at(script, "collate_fn")
-    if made.problem is not None:
+    is_given_unseen = collate is None and "collate_fn" in made.possible
+    if made.problem is not None or is_given_unseen or mention(script, _STORED) is not None:
         return _may_make(None, script, method)
-    if collate is None and "collate_fn" not in made.possible and not _is_unbatched(script, made):
+    if collate is None and not _is_unbatched(script, made):
         return _may_make(dataset, script, method, of_containers=True)
     given = _collated(*collate) if collate is not None else None
     parts = _at(given, path) if given is not None else ANY
