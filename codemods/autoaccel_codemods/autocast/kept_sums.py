@@ -46,10 +46,19 @@ def _is_sum_with(search: Search, made_of: dict[ast.expr, set[ast.expr]], stored:
         if (node, added) in seen or node in search.sources:
             continue
         seen.add((node, added))
-        added |= isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub)
+        added |= _is_sum(node)
         added |= isinstance(node, ast.Call) and last_name(node.func) in _SUMS
         pending += ((each, added) for each in made_of.get(node, ()))
     return False
+
+
+def _is_sum(node: ast.expr) -> bool:
+    """Of numbers: `kept + [value]` puts lists together."""
+    match node:
+        case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right):
+            return not any(isinstance(each, ast.List | ast.Tuple | ast.ListComp) for each in (left, right))
+        case _:
+            return False
 
 
 def _is_added_to(script: Script, read: ast.expr) -> bool:
