@@ -8,6 +8,7 @@ Its parts:
     comparing             two runs, and what differs
     facts                 what can be compared although numbers differ, and the words for what does
     regrouping            what two runs do alike in other portions
+    renaming              what the modules of another version are called
     rounding_differences  whether it is rounding that differs
     tolerances            how far numbers may be off by rounding
     printed               the lines that they print

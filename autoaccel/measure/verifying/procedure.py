@@ -27,6 +27,7 @@ from autoaccel.measure.verifying.comparing import Reference
 from autoaccel.measure.verifying.facts import Difference
 from autoaccel.measure.verifying.originals import Limits, Originals, steps_per_pass
 from autoaccel.measure.verifying.outcomes import LOW, VerificationState, outcomes
+from autoaccel.measure.verifying.renaming import renamed
 from autoaccel.measure.verifying.report import Numerics, Verification
 from autoaccel.measure.verifying.rounding_runs import RoundingRuns
 from autoaccel.measure.verifying.seeds import Spreading
@@ -244,7 +245,8 @@ class _Procedure:
             name += " without workers"
         if asked.get("double"):
             name += ", in float64"
-        return self.trials.rewritten(f"{name}{view.name}", chosen, {}, rehearse=rehearse, **{**view.asked, **asked})
+        record = self.trials.rewritten(f"{name}{view.name}", chosen, {}, rehearse=rehearse, **{**view.asked, **asked})
+        return record if self.against is None else renamed(view.reference.record, record)
 
     def _in_vain(self, view: View, state: VerificationState) -> Iterator[str]:
         """What should have been rehearsed and was not, although all is bit-equal."""

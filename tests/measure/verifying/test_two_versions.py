@@ -50,7 +50,8 @@ def compare(forking: Forking, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def emptied(folder: Path) -> Path:
     """A folder without what an earlier run wrote there."""
-    (folder / "rows.csv").unlink(missing_ok=True)
+    for name in ("rows.csv", "net.pt"):
+        (folder / name).unlink(missing_ok=True)
     return folder
 
 
@@ -163,6 +164,32 @@ def test_models_are_told_apart_by_whether_they_are_trained(compare: Compare) -> 
     other = ("teacher = nn.Linear(4, 2)", "teacher = nn.Linear(4, 2).requires_grad_(False)")
     (why,) = reasons(compare(text, (seeded, seeded + holder), held, other))
     assert why.startswith("model (2).weight's requires_grad: False instead of True")
+
+
+@pytest.mark.parametrize(("dropped", "same"), [("", True), ("layers[1].eval()\n", False)])
+def test_layers_may_be_held_otherwise(compare: Compare, dropped: str, same: bool) -> None:
+    held = "body = nn.Linear(4, 8)\nnorm = nn.BatchNorm1d(8)\nhead = nn.Linear(8, 2)\nbody.eval()\n"
+    whole = "layers = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))\nlayers[0].eval()\n"
+    line = next(each for each in TRAIN.splitlines(keepends=True) if each.startswith("model = "))
+    parameters = "[*body.parameters(), *norm.parameters(), *head.parameters()]"
+    text = (
+        TRAIN.replace(line, held).replace("model.parameters()", parameters).replace("model(x)", "head(norm(body(x)))")
+    )
+    report = compare(
+        text, (held, whole + dropped), (parameters, "layers.parameters()"), ("head(norm(body(x)))", "layers(x)")
+    )
+    assert report.same is same, reasons(report)
+    assert same or reasons(report)[0].startswith("model (2) is in evaluation mode")
+
+
+def test_what_a_checkpoint_calls_them_is_compared(compare: Compare, tmp_path: Path) -> None:
+    saved = "torch.save({'trained': model.state_dict()}, 'net.pt')\n"
+    named = "model = nn.Sequential(nn.Sequential(nn.Linear(4, 8), nn.ReLU()), nn.Linear(8, 2))\n"
+    line = next(each for each in TRAIN.splitlines(keepends=True) if each.startswith("model = "))
+    assert compare(TRAIN, (line, named)).same
+    folder = str(tmp_path.resolve())
+    (why,) = reasons(compare(TRAIN + saved, (line, named), protected=(folder,)))
+    assert why.startswith("net.pt: `trained.0.weight: ")
 
 
 # -- what goes together only
