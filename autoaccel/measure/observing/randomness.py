@@ -43,15 +43,18 @@ class Randomness(Observer):
             self._shift(shift, numpy)
         self._drawn: set[str] = set()
         self._seeded = host_streams()
-        for module in (random, *filter(None, [numpy and numpy.random])):
-            replacing(module, "seed")(self._seed)
+        setters = [(random, "seed"), (random, "setstate")]
+        if numpy is not None:
+            setters += [(numpy.random, "seed"), (numpy.random, "set_state")]
+        for module, name in setters:
+            replacing(module, name)(self._set)
 
     def contribute(self) -> dict[str, Any]:
         self._look()
         unused = {name: _UNUSED for name in ("python", "numpy") if name in self._seeded and name not in self._drawn}
         return {"random": streams() | unused}
 
-    def _seed(self, plain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _set(self, plain: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """What libraries seed along with torch, and nobody draws from, is the same whatever its seed."""
         self._look()
         result = plain(*args, **kwargs)

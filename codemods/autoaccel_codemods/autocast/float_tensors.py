@@ -153,6 +153,8 @@ class _Reader:
                     return Content.UNKNOWN
                 found = self.read(script, value, (*definition.path, *path))
                 if path and isinstance(value, ast.List | ast.Call | ast.Dict | ast.ListComp):
+                    if self.read(script, value, definition.path) in (Content.FLOATING, Content.WHOLE):
+                        return found  # a tensor holds what it holds, by whatever name
                     found = join([found, *self._stored(script, definition, path[1:])])
                 return found
             case "for" if value is not None:
