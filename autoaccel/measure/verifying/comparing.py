@@ -7,7 +7,6 @@ that is: parts that vary between equal runs of the original, such as times that 
 from __future__ import annotations
 
 import math
-import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -103,8 +102,18 @@ def differences(original: Reference, other: RunRecord) -> list[Difference]:
     return in_order(found)
 
 
+def _same_setting(before: str | None, after: str | None) -> bool:
+    """Whether two settings are the same: `weight_decay=0` is `weight_decay=0.0`."""
+    if before == after or before is None or after is None:
+        return before == after
+    try:
+        return float(before) == float(after)
+    except ValueError:
+        return False
+
+
 def structure(
-    original: Reference, other: RunRecord, same: Callable[[str | None, str | None], bool] = operator.eq
+    original: Reference, other: RunRecord, same: Callable[[str | None, str | None], bool] = _same_setting
 ) -> list[Difference]:
     """What does not depend on the values of random numbers, nor on rounding: how often, with which settings, on what;
     and whether it failed. `same` says whether two settings are."""

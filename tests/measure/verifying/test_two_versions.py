@@ -125,6 +125,17 @@ def test_the_other_version_may_import_from_the_script(compare: Compare, width: s
     assert not any("it fails" in each for each in reasons(report))
 
 
+# -- settings
+
+
+@pytest.mark.parametrize(("decay", "same"), [("0.0", True), ("1e-12", False)])
+def test_a_number_is_the_same_as_another_kind_of_number(compare: Compare, decay: str, same: bool) -> None:
+    text = TRAIN.replace("lr=0.1", "lr=0.1, weight_decay=0")
+    report = compare(text, ("weight_decay=0", f"weight_decay={decay}"))
+    assert report.same is same
+    assert same or reasons(report)[0].startswith("optimizer group 1's weight_decay: 1e-12 instead of 0")
+
+
 # -- what is held otherwise
 
 MADE = "optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)"
