@@ -62,6 +62,9 @@ def activations() -> Iterator[tuple[str, Side, Side]]:
         ),
         "GELU by erf": (lambda x: x * 0.5 * (1.0 + torch.erf(x / math.sqrt(2.0))), functional.gelu),
         "SiLU": (lambda x: x * torch.sigmoid(x), functional.silu),
+        "hard swish": (lambda x: x * functional.relu6(x + 3.0) / 6.0, functional.hardswish),
+        "hard sigmoid": (lambda x: functional.relu6(x + 3.0) / 6.0, functional.hardsigmoid),
+        "Mish": (lambda x: x * torch.tanh(functional.softplus(x)), functional.mish),
     }
     for shape in ((8, 64), (64, 128, 192)):
         x = torch.randn(shape)

@@ -79,7 +79,7 @@ def bisect(
         at = left.index(culprit.item)
         kept = [each for each in left[at + 1 :] if not _depends(each, gone, needs)]
         left = [*left[:at], *kept]
-        if not kept:
+        if not kept and at == start:
             break
         verdict = probe(left)
     enough = _enough(items, culprits, probe, needs)

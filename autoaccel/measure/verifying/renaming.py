@@ -19,7 +19,7 @@ def renamed(before: RunRecord, after: RunRecord) -> RunRecord:
     one, other = ([each for each in record.state if each.kind in _OWN] for record in (before, after))
     shapes = ([(each.kind, each.dtype, each.shape) for each in own] for own in (one, other))
     names = {new.name: old.name for old, new in zip(one, other, strict=False)}
-    if all(new == old for new, old in names.items()) or next(shapes) != next(shapes):
+    if names.keys() == {*names.values()} or next(shapes) != next(shapes):
         return after
     state = tuple(replace(each, name=_name(each, names)) for each in after.state)
     return replace(after, state=state, settings=_settings(before, after, names))

@@ -112,6 +112,7 @@ class Partners(Runs):
     def found(self, items: str = "abcdefgh") -> tuple[list[str], str]:
         found = bisect(items, self.probe, self.needs, unclear=lambda said: said == "fails")
         assert all(each.verdict != "fails" for each in found.culprits)
+        assert not self.probe(found.fine)
         return [each.item + "".join(each.company) for each in found.culprits], "".join([*found.fine, *found.helpless])
 
 
