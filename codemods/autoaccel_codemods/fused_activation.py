@@ -2,12 +2,12 @@
 
 An activation that is written out, `x * torch.sigmoid(x)`, goes through memory once for each of its operations, forward
 and backward, and keeps most of what lies between. torch has GELU, SiLU (swish), hard swish and hard sigmoid in one
-kernel each: up to three and a half times as fast on a CPU, hard swish up to ten times, with less memory. What a formula
-computes is told by its values at many places, however it is spelled. Results differ by rounding.
+kernel each: up to four times as fast on a CPU, with less memory. What a formula computes is told by its values at many
+places, however it is spelled. Results differ by rounding.
 
 Left alone:
 - formulas of more than one operand, or of one that has no name, and those that torch has no kernel for:
-  `x * torch.sigmoid(1.702 * x)`; Mish, whose kernel gains nothing on a CPU;
+  `x * torch.sigmoid(1.702 * x)`; Mish, whose kernel takes longer on a CPU where there is much to compute;
 - hard swish by `clamp`, which has other gradients at -3 and 3; formulas by layers, which may be watched or exchanged;
 - formulas outside of functions, and functions that are given whole numbers, for which torch's kernels are not made;
 - programs with complex numbers, and with classes that have a `sigmoid` of their own;
@@ -132,7 +132,7 @@ def check(script: Script) -> Iterator[Finding | Skipped]:
         seen.update(ast.walk(product))
         title, name, arguments, operand = found
         if title == _MISH:
-            yield RULE.skip(product, "it is Mish, for which torch's kernel gains nothing on a CPU")
+            yield RULE.skip(product, "it is Mish, for which torch's kernel takes longer on a CPU")
             continue
         qualified = f"torch.nn.functional.{name}"
         if (reason := _problem(script, function, product, qualified)) is not None:
