@@ -21,7 +21,16 @@ TOP = ":top"
 PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 """What is installed from a folder says so in one of these."""
 
+EXCLUDE = (
+    ".autoaccel_cache/", ".bzr/", ".eggs/", ".git/", ".hg/", ".ipynb_checkpoints/", ".mypy_cache/", ".nox/",
+    ".pytest_cache/", ".ruff_cache/", ".svn/", ".tox/", ".venv/", "__pycache__/", "__pypackages__/",
+    "autoaccel_runtime/", "build/", "dist/", "node_modules/", "site-packages/", "venv/",
+)  # fmt: skip
+"""What is left out where the configuration says nothing else."""
+
 _MARKERS = (*PROJECT_FILES, "autoaccel.toml")
+_MOST_ENTRIES = 100_000
+"""Files and folders, of whatever kind, after which a walk through a project is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +89,25 @@ def find(paths: Sequence[Path], scope_of: Callable[[str], FileFilter] = lambda _
     return FoundFiles(tuple(files.values()), tuple(barren), tuple(problems), tuple(left), frozenset(named))
 
 
+def files_below(folder: str, most: int) -> tuple[list[str], list[str]] | None:
+    """The Python files and notebooks below a folder, but for what is left out by default or ignored by git, and the
+    folders that they were looked for in; None where there are more than `most`, or too many files of any kind."""
+    outside = FileFilter(exclude=(Patterns(EXCLUDE, folder),))
+    walk = _Walk(lambda _: outside, [], most_entries=_MOST_ENTRIES, most=most)
+    try:
+        found = walk.files(Path(folder))
+    except _TooManyError:
+        return None
+    return sorted(os.path.normpath(path) for _, path in found), walk.folders
+
+
 def is_forced_out(path: Path, scope_of: Callable[[str], FileFilter]) -> bool:
     """Whether `path` is left out even though it is named. Raises `PatternError`."""
     return _Walk(scope_of, []).is_forced_out(path)
+
+
+class _TooManyError(Exception):
+    """There are more files than are looked at."""
 
 
 class _Rule(NamedTuple):
@@ -99,9 +124,18 @@ class _Rule(NamedTuple):
 class _Walk:
     """Walks folders. Each has its scope, which is its parent's unless another configuration file begins there."""
 
-    def __init__(self, scope_of: Callable[[str], FileFilter], problems: list[str]) -> None:
+    def __init__(
+        self,
+        scope_of: Callable[[str], FileFilter],
+        problems: list[str],
+        most_entries: int | None = None,
+        most: int | None = None,
+    ) -> None:
         self.scope_of = scope_of
         self.problems = problems
+        self.folders: list[str] = []
+        """Those that were entered."""
+        self._most_entries, self._most = most_entries, most
         self.links: list[tuple[str, Path]] = []
         """Links that lead out of the folder that was walked: what to, and what they are called."""
         self._matchers: dict[Patterns, Matcher] = {}
@@ -131,9 +165,10 @@ class _Walk:
         ignoring = _inherited(base, self.problems) if scope.respect_gitignore else ()
         shown = "" if str(folder) == "." else str(folder)
         stack = [(base, home, shown, scope, self._excluding(scope, base), ignoring)]
-        found = []
+        found, seen = [], 0
         while stack:
             path, real, shown, scope, excluding, ignoring = stack.pop()
+            self.folders.append(path)
             own = self.scope_of(path)
             if own is not scope:
                 scope, excluding = own, self._excluding(own, base)
@@ -143,6 +178,9 @@ class _Walk:
             except OSError as error:
                 self.problems.append(_unreadable(shown or path, error))
                 continue
+            seen += len(entries)
+            if seen > (self._most_entries or seen):
+                raise _TooManyError
             if not scope.respect_gitignore:
                 ignoring = ()
             elif any(entry.name == ".gitignore" for entry in entries):
@@ -167,6 +205,8 @@ class _Walk:
                 elif is_code and _is_file(entry):  # not a pipe, whose end may never come
                     found.append((itself, Path(os.path.join(shown, name))))
             stack += reversed(folders)
+        if self._most is not None and len(found) > self._most:
+            raise _TooManyError
         return found
 
     def _excluding(self, scope: FileFilter, base: str) -> tuple[_Rule, ...]:

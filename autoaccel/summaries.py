@@ -18,9 +18,9 @@ _IMPORT = re.compile(
     + _BLANK + rb"\bimport\b" + _BLANK + _NAMES + rb"|import\b" + _BLANK + _NAMES + rb")"
 )  # fmt: skip
 _MARKS = re.compile(rb"[;:]")
-_IMPORTERS = (b"import_module", b"__import__", b"run_module", b"run_path", b"spec_from_file_location")
+IMPORTERS = (b"import_module", b"__import__", b"run_module", b"run_path", b"spec_from_file_location")
 _COMPUTED = re.compile(
-    rb"\b(?:" + b"|".join(_IMPORTERS) + rb")\s*\(\s*(?:"
+    rb"\b(?:" + b"|".join(IMPORTERS) + rb")\s*\(\s*(?:"
     rb"(?:r?[\"']([\w.]*)(?=[^\"'\n]*[\"']\s*(?:[,)%+]|\.format\b))|r?fr?[\"']([\w.]*)(?=\{))"
     rb"([\"']\s*[,)])?)?([^()\n]*)"
 )
@@ -98,7 +98,7 @@ def summary(data: bytes) -> Summary:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     data = data.removeprefix(b"\xef\xbb\xbf")
     imports = dict.fromkeys(_imports(data))
-    for plain, formatted, end, rest in _COMPUTED.findall(data) if any(each in data for each in _IMPORTERS) else ():
+    for plain, formatted, end, rest in _COMPUTED.findall(data) if any(each in data for each in IMPORTERS) else ():
         start = _text(plain or formatted)
         if end:
             imports[start.strip(".")] = None

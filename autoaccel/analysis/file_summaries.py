@@ -25,15 +25,16 @@ class Summaries:
 
     def __call__(self, path: Path) -> Summary:
         known = None if self.known is None or path in self._texts else self.known(path)
-        return summary(self._data(path)) if known is None else known
+        return summary(self.data(path)) if known is None else known
 
     def mention(self, path: Path, word: str) -> bool:
         """Whether a file mentions a name. Few files have the letters, and only these need to be summed up."""
-        if word.encode(errors="surrogatepass") not in self._data(path):
+        if word.encode(errors="surrogatepass") not in self.data(path):
             return False
         return word in self(path).words.split()
 
-    def _data(self, path: Path) -> bytes:
+    def data(self, path: Path) -> bytes:
+        """The text of a file, of notebooks their code; nothing where it cannot be read."""
         text = self._texts.get(path)
         if text is not None:
             return text.encode(errors="surrogatepass")

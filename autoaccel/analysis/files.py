@@ -161,7 +161,7 @@ class Files:
     @cached_property
     def index(self) -> ProjectIndex:
         """Who imports whom, and who mentions what."""
-        return ProjectIndex(self.paths, self._summaries, self.modules, self.bounds.beside)
+        return ProjectIndex(self.paths, self._summaries, self.modules, self.bounds.beside, self.bounds.around)
 
     def ask(self, question: str, path: Path, name: str = "") -> KnownFiles:
         """What the index says: who has to do with a file, or with a name of it."""

@@ -67,7 +67,7 @@ class ImportGraph:
         """Note what a file imports; the answer are its words."""
         folder, importer = os.path.split(self.paths[number])
         self.entered |= 1 << number
-        computed = [entry[1:] for entry in summary.imports if entry[0] == "?"]
+        computed = [entry[1:] for entry in summary.imports if entry[:1] == "?"]
         if computed:
             roots = tuple(os.path.join(root, "") for root in self.modules.roots(folder, self.folders))
             own = (os.path.join(folder, ""),)
@@ -75,7 +75,7 @@ class ImportGraph:
             self._computing = {}
         names: dict[tuple[str, str, int], None] = {}
         for entry in summary.imports:
-            if entry[0] != "?":
+            if entry[:1] != "?":
                 dotted, _, alias = entry.partition("=")
                 target = dotted.lstrip(".")
                 module = target.removesuffix("*").rstrip(".")
@@ -147,13 +147,17 @@ class ImportGraph:
 
     # -- questions
 
-    def importers(self, number: int) -> int:
-        """The files whose imports lead to one, or may, as far as these were entered."""
-        path = self.paths[number]
-        parts = _dotted(path)
+    def naming_importers(self, number: int) -> int:
+        """The files whose imports lead to one, or may, by names that stand there, as far as these were entered."""
+        parts = _dotted(self.paths[number])
         found = self._importers[number]
         for start in range(1, len(parts)):
             found |= self._loose.get(".".join(parts[start:]), 0)
+        return found & ~(1 << number)
+
+    def importers(self, number: int) -> int:
+        """The same with those whose imports compute names."""
+        path, found = self.paths[number], self.naming_importers(number)
         computing = self._computing.get(number)
         if computing is None:
             computing = set_of([each for each in self._computed if self._may_compute(each, path)])

@@ -6,8 +6,9 @@ Folders above the project, or the repository, are not looked at: what comes and 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,17 @@ class Modules:
         folders: tuple[str, ...] = self._remembered(seen, self._near, folder)
         return folders
 
+    def whole(self, folder: str, seen: set[str]) -> str:
+        """The repository or project that a folder belongs to; without either, the folder that holds its package, or
+        scripts beside it; empty for other folders."""
+        found: str = self._remembered(seen, self._around, folder)
+        return found
+
+    def is_in_package(self, path: str, seen: set[str]) -> bool:
+        """Whether a file is a part of a package, or of the folder that holds all of a repository."""
+        folder = os.path.dirname(path)
+        return bool(self._remembered(seen, self._outermost, folder)[1]) or folder == self.whole(folder, seen)
+
     def roots(self, folder: str, seen: set[str]) -> tuple[str, ...]:
         """Where the absolute imports of a folder's scripts may lead."""
         found: tuple[str, ...] = self._remembered(seen, self._search_path, folder)
@@ -124,6 +136,16 @@ class Modules:
         if known is None:
             known = self._tops[folder] = top_of(folder)
         return known
+
+    def _around(self, folder: str) -> str:
+        if top := self._top(folder):
+            return top
+        outside, package = self._outermost(folder)
+        if not package:
+            outside = os.path.dirname(folder)
+            if not os.path.basename(folder).islower() or not any(each.endswith(".py") for each in self._list(outside)):
+                return ""
+        return outside if outside not in _shared_folders() else ""
 
     def _outermost(self, folder: str) -> tuple[str, str]:
         """The folder that holds the outermost package around a folder, and the package's name."""
@@ -196,18 +218,18 @@ class Modules:
     def _search_path(self, folder: str) -> tuple[str, ...]:
         """Where the imports of a folder's scripts may lead: scripts of the project further up may be what is run."""
         found = self._packages(folder)
-        above = (each for each in _parents(found[-1]) if each in self._project_folders or self._holds_project(each))
+        wholes = (self._whole, self._around(folder))
+        above = (
+            each
+            for each in _parents(found[-1])
+            if each in self._project_folders or any(_is_within(each, whole) for whole in wholes)
+        )
         return (*found, *above, *self._distribution(found[-1], self._top(folder)))
-
-    def _holds_project(self, folder: str) -> bool:
-        """Whether a folder lies between those of the project and the one that holds them all, which `tools/train.py`
-        puts on `sys.path` for the packages beside `tools`."""
-        whole = self._whole
-        return bool(whole) and (folder == whole or folder.startswith(os.path.join(whole, "")))
 
     @cached_property
     def _whole(self) -> str:
-        """The folder that holds all those of the project, if there are several."""
+        """The folder that holds all those of the project, if there are several. It, or one between, is what
+        `tools/train.py` puts on `sys.path` for the packages beside `tools`; and so is the repository."""
         return os.path.commonpath(self._project_folders) if len(self._project_folders) > 1 else ""
 
     def _is_package(self, folder: str) -> bool:
@@ -246,6 +268,17 @@ def _names(folder: str) -> Iterator[str]:
                     continue
     except OSError:
         return
+
+
+@lru_cache(maxsize=1)
+def _shared_folders() -> frozenset[str]:
+    """Where people keep what has nothing to do with one another: their home, what is above it, temporary files."""
+    home = os.path.expanduser("~")
+    return frozenset({home, *_parents(home), tempfile.gettempdir()})
+
+
+def _is_within(folder: str, whole: str) -> bool:
+    return bool(whole) and (folder == whole or folder.startswith(os.path.join(whole, "")))
 
 
 def _parents(folder: str) -> Iterator[str]:

@@ -18,7 +18,8 @@ from autoaccel.analysis.file_summaries import Summaries
 from autoaccel.analysis.import_graph import ImportGraph, circles
 from autoaccel.analysis.module_search import Modules
 from autoaccel.analysis.word_index import WordIndex
-from autoaccel.summaries import Summary
+from autoaccel.discovery import files_below
+from autoaccel.summaries import IMPORTERS, Summary
 
 _KEPT = 16  # answers about what some files assign
 _MANY = "more files share its objects than are looked at"
@@ -38,14 +39,15 @@ class KnownFiles:
 class ProjectIndex:
     """The imports and names of files. `summaries` are theirs, `modules` tells where their imports lead.
 
-    `paths` are the files of the project; others are taken up when an import leads to them, or when they lie near a
-    file whose importers are asked for (`beside`: at most so many in one folder). Sets of files are those of
-    `file_sets`.
+    `paths` are the files of the project; others are taken up when an import leads to them, or when they import a file
+    whose importers are asked for, from near (`beside`: at most so many in one folder) or from anywhere in the
+    repository (`around`: at most so many). Sets of files are those of `file_sets`.
     """
 
-    def __init__(self, paths: Iterable[Path], summaries: Summaries, modules: Modules, beside: int) -> None:
+    def __init__(self, paths: Iterable[Path], summaries: Summaries, modules: Modules, beside: int, around: int) -> None:
         self._summaries = summaries
         self._beside = beside
+        self._around = around
         self._graph = graph = ImportGraph(modules)
         self._assigned: dict[str, set[tuple[int, str]]] = {}  # by name: the files that assign it, and to which name
         self._stored: dict[int, tuple[frozenset[str], frozenset[str]]] = {}  # by file: the attributes that it assigns,
@@ -55,6 +57,9 @@ class ProjectIndex:
         self._making: dict[int, frozenset[str]] = {}  # by file that makes classes by `type`: what it mentions
         self._crowded: set[str] = set()  # folders with too many files
         self._near: dict[str, tuple[int, ...]] = {}  # by folder: its files that are none of the project
+        # by repository: its files that are none of the project, and their texts
+        self._whole: dict[str, dict[int, bytes | None]] = {}
+        self._far: dict[int, int] = {}  # by file: those of them that import it, over any number of imports
         self._reached: dict[tuple[int, bool], int | None] = {}  # None where these are too many
         self._importing_here: dict[int, int] = {}
         self._bound: dict[int, frozenset[str]] = {}
@@ -79,7 +84,9 @@ class ProjectIndex:
     @property
     def outside(self) -> list[str]:
         """The files beside the project that were read."""
-        return [self._graph.paths[each] for each in members(self._graph.entered & ~self._project)]
+        entered = [self._graph.paths[each] for each in members(self._graph.entered & ~self._project)]
+        around = [self._graph.paths[each] for files in self._whole.values() for each in files]
+        return [*dict.fromkeys((*entered, *around))]
 
     def with_text(self, path: Path, summary: Summary) -> ProjectIndex:
         """This index with another summary for one file."""
@@ -88,6 +95,7 @@ class ProjectIndex:
         number = index._graph.number(str(path))
         index._words = self._words.without(number, index._graph)
         index._near, index._crowded, index._defined = self._near.copy(), self._crowded.copy(), self._defined.copy()
+        index._far = {}
         index._storing &= ~(1 << number)
         index._assigned = {
             name: {each for each in known if each[0] != number} for name, known in self._assigned.items()
@@ -290,7 +298,56 @@ class ProjectIndex:
     def _among(self, number: int) -> int:
         """The files that may have to do with one: those of the project, and its neighbours."""
         near = self._neighbours(self._graph.paths[number])
-        return self._project | set_of(near) if near else self._project
+        far = self._importing_from_afar(number)
+        return self._project | set_of(near) | far if near or far else self._project
+
+    def _importing_from_afar(self, number: int) -> int:
+        """The files of the same repository, beside the project, that import a file over any number of imports. By a
+        name that they compute they import modules of packages, not scripts in folders of their own."""
+        known = self._far.get(number)
+        if known is not None:
+            return known
+        found, pending = 0, [number]
+        for each in pending:
+            path = self._graph.paths[each]
+            texts = self._texts_around(os.path.dirname(path))
+            if not texts:
+                continue
+            in_package = self._graph.modules.is_in_package(path, self._graph.folders)
+            words = (_imported_as(path).encode(errors="surrogateescape"), *(IMPORTERS if in_package else ()))
+            for other, text in texts.items():
+                if not self._graph.entered >> other & 1 and any(word in text for word in words):
+                    self._take_up(other)
+            importing = self._graph.importers(each) if in_package else self._graph.naming_importers(each)
+            found |= importing & ~self._project
+            pending.extend(other for other in members(importing) if other not in pending)
+        self._far[number] = found
+        return found
+
+    def _texts_around(self, folder: str) -> dict[int, bytes]:
+        """The files of the repository or project around a folder that are none of those that are given, by their
+        texts: few are summed up."""
+        top = self._graph.modules.whole(folder, self._graph.folders)
+        if not top:
+            return {}
+        known = self._whole.get(top)
+        if known is None:
+            below = files_below(top, self._around + self._project.bit_count())
+            numbers = [self._graph.number(each) for each in below[0]] if below is not None else []
+            others = [each for each in numbers if not self._project >> each & 1]
+            if below is None or len(others) > self._around:
+                self._crowded.add(top)
+                others = []
+            else:
+                self._graph.folders.update(below[1])
+            known = self._whole[top] = dict.fromkeys(others)
+        if None in known.values():
+            known.update((each, self._summaries.data(Path(self._graph.paths[each]))) for each in known)
+        return known  # type: ignore[return-value]
+
+    def __getstate__(self) -> dict[str, object]:
+        whole = {top: dict.fromkeys(files) for top, files in self._whole.items()}
+        return {**vars(self), "_whole": whole}  # other processes read the texts that they need
 
     def _importing(self, number: int, among: int) -> int:
         if among is not self._project:
@@ -351,10 +408,18 @@ class ProjectIndex:
         """Why there may be more who import a file."""
         if not self._crowded:
             return None
-        for folder in self._graph.modules.folders_near(os.path.dirname(path), self._graph.folders):
+        own, graph = os.path.dirname(path), self._graph
+        for folder in (*graph.modules.folders_near(own, graph.folders), graph.modules.whole(own, graph.folders)):
             if folder in self._crowded:
                 return f"more files lie in `{os.path.basename(folder)}` than are looked at"
         return None
+
+
+def _imported_as(path: str) -> str:
+    """The last part of the name under which a file is imported."""
+    folder, name = os.path.split(path)
+    stem = name.rpartition(".")[0]
+    return os.path.basename(folder) if stem == "__init__" else stem
 
 
 class _TooManyError(Exception):

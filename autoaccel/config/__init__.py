@@ -14,10 +14,10 @@ from autoaccel.config.selection import ConfigError as ConfigError
 from autoaccel.config.selection import did_you_mean as did_you_mean
 from autoaccel.config.selection import known_rules as known_rules
 from autoaccel.config.selection import rule_named as rule_named
-from autoaccel.config.settings import EXCLUDE, absolute, check_version, file_in, inline_table, layered, read
 from autoaccel.config.settings import TIERS as TIERS
 from autoaccel.config.settings import Settings as Settings
-from autoaccel.discovery import FileFilter
+from autoaccel.config.settings import absolute, check_version, file_in, inline_table, layered, read
+from autoaccel.discovery import EXCLUDE, FileFilter
 from autoaccel.patterns import Matcher, Patterns
 
 if TYPE_CHECKING:

@@ -18,11 +18,6 @@ FILE_NAMES = ("autoaccel.toml", "pyproject.toml")
 TIERS = ("exact", "equivalent", "numerics")
 
 # What nobody wants rewritten: environments, caches, build output.
-EXCLUDE = (
-    ".autoaccel_cache/", ".bzr/", ".eggs/", ".git/", ".hg/", ".ipynb_checkpoints/", ".mypy_cache/", ".nox/",
-    ".pytest_cache/", ".ruff_cache/", ".svn/", ".tox/", ".venv/", "__pycache__/", "__pypackages__/",
-    "autoaccel_runtime/", "build/", "dist/", "node_modules/", "site-packages/", "venv/",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ class Bounds:
     """Bytes of a file that is parsed for the sake of others."""
     beside: int = 400
     """Files beside the project, in one folder or on the way of imports, of which is read what they import."""
+    around: int = 20_000
+    """Files of the same repository that are searched for the name of a file, whoever imports it."""
     graph_states: int = 4_000
     """Expressions that are followed for one evaluation, to see whether a backward pass needs its graph."""
     graph_calls: int = 12

@@ -229,6 +229,83 @@ def test_who_trains_through_it_gets_it_from_a_package(tmp_path: Path) -> None:
     assert "AA501" not in codes(Project(paths), paths[1])
 
 
+EVALUATES = "import torch\nfrom library import features\nprint(features(torch.nn.Linear(3, 3), torch.ones(3)))\n"
+# By case: where the file lies, what marks the project, and who trains through it.
+FROM_AFAR = {
+    "a folder beside it": ("lib/library.py", ".git/HEAD", {"engine/loop.py": "from lib.library"}),
+    "a package beside it": (
+        "lib/library.py",
+        ".git/HEAD",
+        {"engine/loop.py": "from lib.library", "engine/__init__.py": ""},
+    ),
+    "a project that git does not know": ("lib/library.py", "setup.cfg", {"engine/loop.py": "from lib.library"}),
+    "no project, but a package": (
+        "lib/library.py",
+        "lib/__init__.py",
+        {"engine/loop.py": "from lib.library", "engine/__init__.py": ""},
+    ),
+    "no project, but scripts above it": (
+        "lib/library.py",
+        "prepare.py",
+        {"engine/loop.py": "from lib.library"},
+    ),
+    "deep below": ("lib/core/library.py", ".git/HEAD", {"a/b/c/loop.py": "from lib.core.library"}),
+    "by its package, which hands it on": (
+        "lib/library.py",
+        ".git/HEAD",
+        {"lib/__init__.py": "from .library import *\n", "engine/loop.py": "from lib"},
+    ),
+    "over a third one": (
+        "lib/library.py",
+        ".git/HEAD",
+        {"tools/hub.py": "from lib.library import features\n", "engine/loop.py": "from tools.hub"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FROM_AFAR)
+def test_who_trains_through_it_lies_elsewhere_in_the_repository(tmp_path: Path, case: str) -> None:
+    name, mark, others = FROM_AFAR[case]
+    texts = {
+        each: TRAINS.replace("from library", text) if each.endswith("loop.py") else text
+        for each, text in others.items()
+    }
+    path, *_ = written(tmp_path, {name: LIBRARY, mark: "", **texts})
+    path.with_name("evaluate.py").write_text(EVALUATES)
+    assert "AA501" not in codes(Project([path]), path)
+    (tmp_path / next(each for each in others if each.endswith("loop.py"))).unlink()
+    assert "AA501" in codes(Project([path]), path)
+
+
+def test_a_repository_of_more_files_than_are_searched_is_said(tmp_path: Path) -> None:
+    files = {"lib/library.py": LIBRARY, ".git/HEAD": "", **{f"other/m{n}.py": "" for n in range(5)}}
+    path, *_ = written(tmp_path, files)
+    assert Files([path], bounds=Bounds(around=5)).index.importers(path).missing is None
+    assert Files([path], bounds=Bounds(around=4)).index.importers(path).missing is not None
+
+
+def test_files_that_git_ignores_are_nobody(tmp_path: Path) -> None:
+    afar = TRAINS.replace("from library", "from lib.library")
+    files = {
+        "lib/library.py": LIBRARY,
+        ".git/HEAD": "",
+        ".gitignore": "old/\n",
+        "old/loop.py": afar,
+        "venv/loop.py": afar,
+    }
+    path, *_ = written(tmp_path, files)
+    assert Files([path]).index.importers(path) == KnownFiles()
+
+
+def test_who_computes_the_names_of_modules_from_afar(tmp_path: Path) -> None:
+    """Those of packages may be meant, those of scripts in folders of their own are not."""
+    computing = "import importlib\nimportlib.import_module(name)\n"
+    files = {"lib/library.py": LIBRARY, "lib/__init__.py": "", "scripts/train.py": "", "tool/plugins.py": computing}
+    module, _, script, *_ = written(tmp_path, {**files, "tool/__init__.py": "", ".git/HEAD": ""})
+    assert names(Files([module]).index.importers(module), tmp_path) == ["tool/plugins.py"]
+    assert names(Files([script]).index.importers(script), tmp_path) == []
+
+
 def test_who_calls_nothing_of_it_is_not_parsed(tmp_path: Path) -> None:
     """The work for a file does not grow with the number of those that import it."""
     loaded = []

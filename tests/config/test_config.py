@@ -10,7 +10,8 @@ import pytest
 from autoaccel import __version__
 from autoaccel.config import ConfigError, Configuration, configure
 from autoaccel.config.selection import Given, Selection, rule_named, selected
-from autoaccel.config.settings import EXCLUDE, PerFile, Settings, read
+from autoaccel.config.settings import PerFile, Settings, read
+from autoaccel.discovery import EXCLUDE
 from autoaccel.edits import Tier
 from autoaccel.patterns import Patterns
 from autoaccel.rewriting import registry

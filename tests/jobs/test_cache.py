@@ -134,6 +134,31 @@ def _no_haste(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caches, "_TICK", 0)
 
 
+EVALUATES = """\
+import torch
+
+
+def features(model, images):
+    model.eval()
+    return model(images)
+
+
+if __name__ == "__main__":
+    print(features(torch.nn.Linear(3, 3), torch.ones(3)))
+"""
+LOOP = """\
+import torch
+from features import features
+
+net = torch.nn.Linear(3, 3)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(9):
+    optimizer.zero_grad()
+    features(net, torch.randn(8, 3)).sum().backward()
+    optimizer.step()
+"""
+
+
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The files whose answers came from the cache, but for those to which no rule had a word to say."""
@@ -461,12 +486,14 @@ def test_what_is_above_the_project_is_no_part_of_it(
     assert [path.name for path in answers] == ["main.py", "stepping.py"]  # models are only looked through
 
 
-@pytest.mark.parametrize("marker", [".git", "pyproject.toml", "main.py"])
+@pytest.mark.parametrize("marker", [".git", "pyproject.toml", ""])
 def test_a_project_that_is_copied_keeps_its_answers(
     project: Path, answers: list[Path], monkeypatch: pytest.MonkeyPatch, marker: str
 ) -> None:
-    """To another name, and among other files."""
-    write(project, f"{marker}/index" if marker == ".git" else marker, MAIN if marker == "main.py" else "")
+    """To another name, and among other files; these may belong to what nothing marks as a project."""
+    if marker:
+        write(project, f"{marker}/index" if marker == ".git" else marker, "")
+    write(project, "main.py", MAIN + "\n")
     copies = [project, project.parent / "deep" / "er" / "Copy"]
     for folder in copies:
         if folder != project:
@@ -476,7 +503,22 @@ def test_a_project_that_is_copied_keeps_its_answers(
         files = [Path("main.py"), Path("stepping.py")]
         here = Path.cwd()
         inspection.inspect(files, PLAN, cache=Cache(here / FOLDER, here, files, changes=False), jobs=1)
-    assert answers == files
+    assert answers == (files if marker else [])
+
+
+def test_who_trains_through_it_comes_to_lie_elsewhere_in_the_repository(tmp_path: Path) -> None:
+    """What is not looked at, and is no neighbour, may import the file that is."""
+    for name in (".git/HEAD", "lib/__init__.py", "engine/__init__.py"):
+        write(tmp_path, name, "")
+    write(tmp_path, "lib/features.py", EVALUATES)
+    files = [tmp_path / "lib" / "features.py"]
+    found = []
+    for loop in ("", "import os\n", LOOP.replace("from features", "from lib.features")):
+        write(tmp_path, "engine/loop.py", loop)
+        cache = Cache(tmp_path / FOLDER, tmp_path, files, changes=False)
+        (report,) = inspection.inspect(files, PLAN, cache=cache, jobs=1)
+        found.append([each.code for each in report.findings])
+    assert found == [["AA501"], ["AA501"], []]
 
 
 def test_what_is_gone_is_forgotten(project: Path) -> None:
