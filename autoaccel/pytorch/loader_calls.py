@@ -31,10 +31,12 @@ class LoaderCall:
     """One `DataLoader(...)`: arguments that it surely gets, names that `**` may bring, why it cannot be read."""
 
     call: ast.Call
-    settings: dict[str, ast.expr] = field(compare=False)  # follow from `call`
+    settings: dict[str, ast.expr] = field(compare=False)  # follow from `call` and `cls`
     possible: frozenset[str]
     problem: str | None
     elsewhere: dict[str, Script] = field(default_factory=dict, compare=False)  # files of settings that are not its own
+    cls: ClassRef | None = None
+    """The class of the project that the call makes: `getattr(module, name)(…)` may make one of several."""
 
     def at(self, script: Script, name: str) -> tuple[Script, ast.expr] | None:
         """An argument of a call in a script, with the file in which it is written."""
@@ -116,9 +118,8 @@ def _of_class(script: Script, call: ast.Call, callee: Value) -> LoaderCall | Non
     made = _read(file, handing)
     settings = made.settings | {name: value for name, (_, value) in collates.items()}
     elsewhere = dict.fromkeys(made.settings, file) if handing is not call else {}
-    return replace(
-        made, call=call, settings=settings, elsewhere=elsewhere | {name: each for name, (each, _) in collates.items()}
-    )
+    elsewhere |= {name: each for name, (each, _) in collates.items()}
+    return replace(made, call=call, settings=settings, elsewhere=elsewhere, cls=callee.cls)
 
 
 def _is_init(part: ast.stmt) -> bool:
