@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis import attributes, namespaces
 from autoaccel.analysis.attributes import Stored
-from autoaccel.analysis.classes import class_info, lineage
+from autoaccel.analysis.classes import class_info, has_in_body, lineage
 from autoaccel.analysis.constructor_branches import is_never_run
 from autoaccel.analysis.parameter_values import used_as
 from autoaccel.analysis.rebound_names import rebound_names
@@ -124,8 +124,7 @@ def _is_never_run(stored: Stored) -> bool:
 
 def _has_own(ref: ClassRef, name: str) -> bool:
     """Whether a class itself, and not a base of it, has an attribute."""
-    bound = class_info(ref).attributes.get(name, ())
-    return any(isinstance(value, Definition) for value, _ in bound) or any(attributes.stores(ref, name))
+    return has_in_body(ref, name) or any(attributes.stores(ref, name))
 
 
 def _by_use(ref: ClassRef, name: str) -> Values:

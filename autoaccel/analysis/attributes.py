@@ -114,7 +114,7 @@ def _stored_by_calls(script: Script) -> tuple[tuple[object, Stored], ...]:
 
 def may_be_instance(script: Script, receiver: ast.expr, ref: ClassRef, *, unknown: bool = True) -> bool:
     """Whether an object may be an instance of a class; what is not known is one if `unknown` says so."""
-    owner = _method_class(script, receiver)
+    owner = own_class(script, receiver)
     if owner is not None:
         return _are_related(ref, script.class_ref(owner))
     return any(
@@ -133,7 +133,7 @@ def _derives(ref: ClassRef, base: ClassRef) -> bool:
 
 
 @once
-def _method_class(script: Script, receiver: ast.expr) -> ast.ClassDef | None:
+def own_class(script: Script, receiver: ast.expr) -> ast.ClassDef | None:
     """The class of whose method `receiver` is the `self`, also in functions within the method."""
     method = _method(script, receiver)
     cls = script.parent(method) if method is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from autoaccel.analysis import decorators, name_lookups
@@ -36,11 +37,16 @@ _PLAIN = frozenset({Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, 
 _TELLING = frozenset("isinstance issubclass super type print id hash repr str".split())
 
 
+@dataclass(frozen=True, slots=True)
+class NoneYet(Answer[CallSite]):
+    """No callers so far, where callers depend on one another: not to be taken for a function that nobody calls."""
+
+
 UNSETTLED: Final[Answer[CallSite]] = Answer(missing="its callers depend on one another")
 """The callers of a function of which nothing was found out, not even where a call of it may be."""
 
 
-@fixpoint(Answer(), UNSETTLED)
+@fixpoint(NoneYet(), UNSETTLED)
 def callers(script: Script, function: ast.AST) -> Answer[CallSite]:
     """Call sites of a function, method or constructor of `script`, in its neighbours."""
     name = getattr(function, "name", None)

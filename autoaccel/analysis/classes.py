@@ -86,6 +86,11 @@ def methods(ref: ClassRef, *names: str) -> Iterator[tuple[Script, ast.FunctionDe
                 yield each.script, part
 
 
+def has_in_body(ref: ClassRef, name: str) -> bool:
+    """Whether the body of a class binds a name, as a method or an attribute of the class."""
+    return any(isinstance(value, Definition) for value, _ in class_info(ref).attributes.get(name, ()))
+
+
 def owner_name(file: Script, function: ast.AST) -> str | None:
     """What a method calls its own object."""
     if not isinstance(function, ast.FunctionDef) or not isinstance(file.parent(function), ast.ClassDef):

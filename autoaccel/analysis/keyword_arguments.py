@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import itertools
 
+from autoaccel.analysis import attributes
 from autoaccel.analysis.call_sites import arguments_for, may_be_left_out
+from autoaccel.analysis.classes import derived_classes, has_in_body, lineage
 from autoaccel.analysis.rebound_names import rebound_names
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.bounds import MAPPINGS
@@ -31,8 +34,45 @@ def mapping_items(script: Script, expression: ast.expr) -> dict[str, ast.expr] |
             if isinstance(value, ast.Name) or value is None or not _only_read(script, definitions[0]):
                 return None
             return mapping_items(script, value)
+        case ast.Attribute():
+            stored = _stored_once(script, expression)
+            return None if stored is None else mapping_items(script, stored)
         case _:
             return None
+
+
+def _stored_once(script: Script, attribute: ast.Attribute) -> ast.Dict | ast.Call | None:
+    """The mapping that `self.options` is: the only one that a class is given, in its own file, and that everybody only
+    unpacks or reads items of; None for any other."""
+    cls, name = attributes.own_class(script, attribute.value), attribute.attr
+    if cls is None:
+        return None
+    ref = script.class_ref(cls)
+    stores = [*itertools.islice(attributes.stores(ref, name), 2)]
+    if len(stores) != 1 or stores[0].script is not script or stores[0].path or stores[0].how != "assign":
+        return None
+    value = stores[0].value
+    derived = derived_classes(ref)
+    files = script.project.files_naming(script, name, attribute=True)
+    if not isinstance(value, ast.Dict | ast.Call) or derived.missing is not None or files.missing is not None:
+        return None
+    if any(has_in_body(each, name) for each in (*lineage(ref), *derived)):
+        return None
+    reads = [(file, each) for file in files for each in file.syntax_index.mentions(name)]
+    return value if all(_is_read(file, each) for file, each in reads if _is_loaded_attribute(each)) else None
+
+
+def _is_loaded_attribute(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+
+
+def _is_read(script: Script, mapping: ast.expr) -> bool:
+    """Whether a mapping is unpacked into a call here, or one of its items read."""
+    match script.parent(mapping):
+        case ast.keyword(arg=None) | ast.Subscript(ctx=ast.Load()):
+            return True
+        case _:
+            return False
 
 
 def _bound_from_outside(script: Script, definition: Definition) -> bool:
@@ -41,13 +81,7 @@ def _bound_from_outside(script: Script, definition: Definition) -> bool:
 
 
 def _only_read(script: Script, definition: Definition) -> bool:
-    for use in script.uses(definition):
-        match script.parent(use):
-            case ast.keyword(arg=None) | ast.Subscript(ctx=ast.Load()):
-                continue
-            case _:
-                return False
-    return True
+    return all(_is_read(script, use) for use in script.uses(definition))
 
 
 def mapping_keys(script: Script, expression: ast.expr, depth: int = MAPPINGS) -> frozenset[str] | None:

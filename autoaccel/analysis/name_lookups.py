@@ -11,10 +11,12 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis import namespaces
-from autoaccel.analysis.classes import is_plain_object, lineage
+from autoaccel.analysis.classes import external_lineage, is_plain_object, lineage
 from autoaccel.analysis.rebound_names import is_handed_on
 from autoaccel.dataflow.abstract_values import ANY, NOTHING, Kind, Value
 from autoaccel.dataflow.bounds import TABLES
+from autoaccel.dataflow.completeness import Incomplete
+from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.library_values import CALLING_NOTHING
 from autoaccel.library_models.python_names import LOOKING, NAMESPACES, TEXT_RUNNERS
@@ -28,6 +30,9 @@ _MEMBER_METHODS = ("__getattribute__", "__getattr__")
 MODULES_AT_RUN_TIME = re.compile(
     r"\b(import_module|__import__|run_module|run_path|spec_from_file_location)\b|\bsys\.modules\b"
 )
+_CALLING_ANY = re.compile(r"^\s*(import|from)\s+(fire|jsonargparse|defopt|ray|rpyc|Pyro\d|xmlrpc|cmd)\b", re.MULTILINE)
+"""Libraries that call methods of what they are given by names which come from outside of the program."""
+_PLAIN_BASES = frozenset({"object", "builtins.object", "abc.ABC"})
 _NOT_CALLING = LOOKING | {"dir", "getattr", "setattr"}  # builtins that call none of their arguments
 
 
@@ -109,13 +114,41 @@ def lookups(other: Script, script: Script, function: ast.AST, names: tuple[str, 
             continue
         if _is_called_by_name(other, part, wanted):
             continue  # one of those that are looked at
-        if receiver is None or any(
-            _may_hold(other, value, script, owner, wanted) for value in other.inference.possible(receiver)
-        ):
+        owners = NOTHING if receiver is None else other.inference.possible(receiver)
+        holding = [value for value in owners if _may_hold(other, value, script, owner, wanted)]
+        unseen = all(value.kind is Kind.UNKNOWN for value in holding)
+        if receiver is None or (holding and not (unseen and _is_in_uncalled_method(other, part))):
             yield part
     if owner is None and not local and (other is script or not wanted.isdisjoint(other.module_scope.definitions)):
         made = other.syntax_index.mentions("__subclasses__") if isinstance(cls, ast.ClassDef) else []
         yield from (*_kept_tables(other), *made)
+
+
+def _is_in_uncalled_method(script: Script, node: ast.AST) -> bool:
+    """Whether code is in a method that the whole project names nowhere but where it is defined, of a class from which
+    no library takes it, and that no computed name reaches."""
+    method = script.function(node)
+    cls = script.parent(method) if method is not None else None
+    if not isinstance(method, ast.FunctionDef) or not isinstance(cls, ast.ClassDef) or method.name.startswith("__"):
+        return False
+    if method.decorator_list or cls.decorator_list or cls.keywords:
+        return False
+    if not _PLAIN_BASES.issuperset(external_lineage(script.class_ref(cls))) or not _is_named_once(script, method.name):
+        return False
+    callers = script.callers(method)
+    return not callers.seen and callers.missing is None
+
+
+@once
+def _is_named_once(script: Script, name: str) -> bool:
+    """Whether a name stands in the whole project once, and no library is used that runs whatever methods there are."""
+    word = re.compile(rf"\b{name}\b")
+    try:
+        texts = [*script.project.texts_with_word(script, name)]
+        calling_any = any(_CALLING_ANY.search(text) for text in script.project.related_texts(script))
+    except Incomplete:
+        return False
+    return not calling_any and sum(len(word.findall(text)) for text in texts) == 1
 
 
 def _kept_tables(other: Script) -> Iterator[ast.expr]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis import decorators
 from autoaccel.analysis.bound_receivers import is_bound
-from autoaccel.analysis.call_sites import arguments_for
+from autoaccel.analysis.call_sites import NoneYet, arguments_for
 from autoaccel.analysis.classes import derived_classes, instance_kind, is_lent
 from autoaccel.analysis.passed_arguments import handed_on
 from autoaccel.analysis.started_functions import starts
@@ -47,8 +47,8 @@ def parameter_values(script: Script, definition: Definition) -> Values:
     passed = [*arguments_for(script, function, argument.arg)]
     found = union([mapped, *(each.inference.possible(value) for each, value in passed)])
     if not found:
-        if passed:
-            return NOTHING  # as yet: it is passed what depends on itself
+        if passed or isinstance(script.callers(function), NoneYet):
+            return NOTHING  # as yet: it is passed what depends on itself, or by callers that do
         used = _by_use(script, definition)
         if used or default is None:
             return used or ANY

@@ -99,6 +99,7 @@ _RESULTS = {
     **{f"torch.{each}.is_available": Kind.BOOL for each in ("cuda", "backends.mps", "xpu")},
     **{f"torch.cuda.{each}Tensor": Kind.TENSOR for each in "Float Long Double Int Byte Bool Half".split()},
     "torch.accelerator.current_accelerator": Kind.DEVICE,
+    "argparse.ArgumentParser": Kind.OBJECT,
 }
 _RESULTS_OF = {
     Kind.TENSOR: (

@@ -8,6 +8,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from autoaccel.dataflow.abstract_values import ANY, NONE, NUMBER, STRING, Kind, Value, Values, any_part, made
+from autoaccel.dataflow.call_arguments import given_as, unpacks
 from autoaccel.dataflow.definitions import STAR
 from autoaccel.dataflow.qualified_names import canonical
 from autoaccel.library_models.library_values import named
@@ -82,6 +83,9 @@ def method(owner: Value, name: str, node: ast.Call, script: Script) -> Values | 
             return Values({NUMBER}) if name == "item" else made(Kind.ARRAY, node, script, how=name)
         case Kind.OBJECT if owner.name in GENERATORS and name in _DRAWN:
             return Values({NUMBER}) | made(Kind.ARRAY, node, script, how=name)  # without a size, or with one
+        case Kind.OBJECT if (owner.name, name) == ("argparse.ArgumentParser", "parse_args"):
+            given = unpacks(node) or len(node.args) > 1 or given_as(node, "namespace") is not None
+            return ANY if given else made(Kind.OBJECT, node, script, name="argparse.Namespace")
         case Kind.STRING:
             return Values({STRING}) if name in _STRING_METHODS else ANY
         case Kind.UNKNOWN if name in ("numpy", "to_numpy"):

@@ -20,7 +20,7 @@ from autoaccel.dataflow.value_parts import part
 from autoaccel.pytorch import datasets
 from autoaccel.pytorch.container_insertions import DATA, insertions
 from autoaccel.pytorch.loader_calls import LoaderCall
-from autoaccel.pytorch.loader_inputs import ALL, IMMUTABLE, LoaderInputs
+from autoaccel.pytorch.loader_inputs import ALL, IMMUTABLE, TRAINING, LoaderInputs
 from autoaccel.pytorch.memory_aliases import bound_to, same_memory
 from autoaccel.pytorch.object_references import callables
 from autoaccel.pytorch.parameter_holders import has_parameters
@@ -265,6 +265,8 @@ class _Search:
         if node is None or file is None or value.kind in IMMUTABLE | {Kind.FUNCTION, Kind.CLASS}:
             return
         self.inputs.objects.add(node)
+        if value.kind in TRAINING:
+            self.inputs.trainers.add((node, value.kind))
         for item in (item for _, items in value.items for item in items):
             self._hold(item)
         if isinstance(node, ast.arg) and (function := file.parent(file.parent(node) or node)) is not None:

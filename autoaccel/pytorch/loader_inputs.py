@@ -28,6 +28,7 @@ IN_WORKERS = ("dataset", "collate_fn", "worker_init_fn")
 ALL = (*IN_WORKERS, "sampler", "batch_sampler", "generator")
 PARTS = frozenset(ALL)
 IMMUTABLE = frozenset({Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE})
+TRAINING = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION, Kind.OPTIMIZER, Kind.SCHEDULER})
 _MEMORY = frozenset({Kind.TENSOR, Kind.ARRAY})
 _OF_TENSORS = frozenset("data grad T shape weight bias".split())
 
@@ -42,6 +43,8 @@ class LoaderInputs:
         """Those that may, where it is not known what this code calls; they may run at other times just as well."""
         self.objects: set[ast.AST] = {made.call}
         """What made the objects that this code reads, and the classes of those that are instances."""
+        self.trainers: set[tuple[ast.AST, Kind]] = set()
+        """Models, optimizers and schedulers among them: a call, `getattr(module, name)(…)`, may make others besides."""
         self.methods: set[str] = set()
         """The methods of these classes."""
         self.opaque: set[ast.AST] = {made.call}
@@ -114,6 +117,8 @@ class LoaderInputs:
     def _is_object(self, value: Value) -> bool:
         """Whether a value is one of the objects, and none that is made for every batch."""
         if value.node not in self.objects or value.kind in (Kind.LOADER, Kind.BATCH):
+            return False
+        if value.kind in TRAINING and (value.node, value.kind) not in self.trainers:
             return False
         return value.script is None or not self.makes_batches(value.script, value.node)
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from autoaccel.analysis import Script
+from autoaccel.analysis import Script, computed_members
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.edits import Code, Finding, Replace, Skipped, Tier
@@ -39,7 +39,7 @@ RULE = Rule(
     code="AA602",
     name="fused-optimizer",
     tier=Tier.EQUIVALENT,
-    needles=(b"Adam", b"getattr(optim", b"getattr(torch.optim", b"optim.__dict__"),
+    needles=(b"Adam", b"getattr(optim", b"getattr(torch.optim", b"optim.__dict__", b"optim,"),
     pattern="torch",
     references=("https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html",),
     addresses=("optimizer",),
@@ -77,9 +77,21 @@ def _chosen(script: Script) -> Iterator[ast.Call]:
         if script.qualname(call.func) is not None:
             continue
         values = script.values(call)
-        own = [value.name for value in values if value.kind is Kind.OPTIMIZER and value.node is call and not value.cls]
+        made = _made_by_helper(script, call) or call
+        own = [value.name for value in values if value.kind is Kind.OPTIMIZER and value.node is made and not value.cls]
         if len(values) == len(own) and not set(own).isdisjoint(_NAMES):
             yield call
+
+
+def _made_by_helper(script: Script, call: ast.Call) -> ast.Call | None:
+    """The call by which a function of the project makes a member of what it is handed, and not optimizers alone:
+    `config.init_obj("optimizer", torch.optim, parameters)`; None for other calls."""
+    for value in script.values(call.func):
+        if value.kind is Kind.FUNCTION and value.script is not None and value.node is not None:
+            _, _, made = computed_members.of_parameter(value.script, value.node) or (None, None, None)
+            if made is not None and value.script.kind(made) is not Kind.OPTIMIZER:
+                return made
+    return None
 
 
 def _is_given(script: Script, call: ast.Call) -> bool:

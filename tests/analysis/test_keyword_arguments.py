@@ -37,6 +37,37 @@ ITEMS = {
     "by a loop": ("for o in [{'a': 1}]: ...", None),
     "one of a tuple": ("o, p = {'a': 1}, 2", None),
 }
+# By case: what stands below a method with `**self.o`, of a class whose `__init__` stores it, and whether it is known.
+ATTRIBUTES = {
+    "read by all": ("    def other(self):\n        return f(**self.o), self.o['a']", True),
+    "stored anew": ("    def other(self):\n        self.o = {}", False),
+    "stored by a class that derives from it": ("class D(C):\n    def other(self):\n        self.o = {}", False),
+    "an attribute of a class that derives from it": ("class D(C):\n    o = {}", False),
+    "stored from outside": ("def g(c: C):\n    c.o = {}", False),
+    "an item is set": ("    def other(self):\n        self.o['b'] = 1", False),
+    "an item is deleted": ("    def other(self):\n        del self.o['a']", False),
+    "updated": ("    def other(self):\n        self.o.update(a=2)", False),
+    "handed on": ("    def other(self):\n        f(self.o)", False),
+    "under another name": ("    def other(self):\n        o = self.o", False),
+    "of who knows what": ("def g(c):\n    c.o.clear()", False),
+    "another attribute": ("    def other(self):\n        self.p = {}\n        self.p['a'] = 2", True),
+}
+
+
+@pytest.mark.parametrize("case", ATTRIBUTES)
+def test_items_of_an_attribute(case: str) -> None:
+    after, known = ATTRIBUTES[case]
+    storing = (
+        "class C:\n    def __init__(self, x):\n        self.o = {'a': x}\n    def use(self):\n        seen(**self.o)\n"
+    )
+    script = load(f"{storing}{after}\n", None)
+    (call,) = script.syntax_index.calls_named("seen")
+    items = mapping_items(script, call.keywords[0].value)
+    assert (items is not None) is known
+    if items is not None:
+        assert [script.source(each) for each in items.values()] == ["x"]
+
+
 KEYS = {
     "a literal": ("o = {'a': 1, 'b': x}", "a b"),
     "dict": ("o = dict(a=1)", "a"),

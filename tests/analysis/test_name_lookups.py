@@ -30,6 +30,16 @@ FUNCTIONS = {
     "a member of a library": (FUNCTION + "import torch\ngetattr(torch.optim, mode)(1)\n", None),
     "a member of an object": (METHOD + FUNCTION + "getattr(Agent(), mode)(1)\n", None),
 }
+UNCALLED = "class Config:\n    def make(self, o, k):\n        getattr(o, k)(1)\n"
+MEMBER_OF = "getattr(o, k)"
+PARSER = "import argparse\nparser = argparse.ArgumentParser()\n"
+FROM_ARGS = """\
+class Config:
+    @classmethod
+    def from_args(cls, args, options):
+        args = args.parse_args()
+        return cls({option: getattr(args, option) for option in options})
+"""
 METHODS = {
     "nothing": (METHOD + "Agent().train(1)\n", None),
     "any name": (METHOD + "getattr(Agent(), mode)(1)\n", "getattr(Agent(), mode)"),
@@ -128,6 +138,33 @@ METHODS = {
     ),
     "by methodcaller": (ATTRGETTER + METHOD + "methodcaller(m, 1)(x)\n", "methodcaller(m, 1)"),
     "by methodcaller, another": (ATTRGETTER + METHOD + "methodcaller('test')(x)\n", None),
+    "in a method that nobody calls": (METHOD + UNCALLED, None),
+    "in a method that is called": (METHOD + UNCALLED + "Config().make(x, m)\n", MEMBER_OF),
+    "in a method that is handed on": (METHOD + UNCALLED + "submit(Config().make)\n", MEMBER_OF),
+    "in a method that a text names": (METHOD + UNCALLED + "run(Config(), 'make')\n", MEMBER_OF),
+    "in a method that is reached by a computed name": (METHOD + UNCALLED + "getattr(Config(), m)(x, y)\n", MEMBER_OF),
+    "in a method that another class calls": (
+        METHOD + UNCALLED + "class Other(Config):\n    def run(self):\n        super().make(x, m)\n",
+        MEMBER_OF,
+    ),
+    "in a method of a class of a library's": (METHOD + UNCALLED.replace("Config", "Config(base.Callback)"), MEMBER_OF),
+    "in a method that is decorated": (METHOD + UNCALLED.replace("    def", "    @command\n    def"), MEMBER_OF),
+    "in a method, where a library calls any": ("import fire\n" + METHOD + UNCALLED, MEMBER_OF),
+    "in a function that nobody calls": (METHOD + "def make(o, m):\n    getattr(o, m)(1)\n", "getattr(o, m)"),
+    "of options": (PARSER + METHOD + "getattr(parser.parse_args(), m)(1)\n", None),
+    "of a parser of options": (PARSER + METHOD + "getattr(parser, m)(1)\n", None),
+    "of an object that is given the options": (
+        PARSER + METHOD + "getattr(parser.parse_args(namespace=agent), m)(1)\n",
+        "getattr(parser.parse_args(namespace=agent), m)",
+    ),
+    "of what options and their parser are handed to": (
+        PARSER + METHOD + FROM_ARGS + "Config.from_args(parser, options)\n",
+        None,
+    ),
+    "of what somebody else is handed to as well": (
+        PARSER + METHOD + FROM_ARGS + "Config.from_args(parser, options)\nConfig.from_args(x, options)\n",
+        "getattr(args, option)",
+    ),
 }
 
 

@@ -19,6 +19,7 @@ from autoaccel.dataflow.abstract_values import Kind, Value
 from autoaccel.dataflow.call_arguments import given_as
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.library_models import library_members
 from autoaccel.library_models.python_names import BUILTINS, CONTAINER_CHANGES, CONTAINERS
 from autoaccel.library_models.tensor_operations import DRAWING_IN_PLACE, FILLING, METHODS
 from autoaccel.library_models.waiting_operations import CHECKED_ON_THE_HOST, SIZED_BY_OTHERS
@@ -249,6 +250,8 @@ def _is_in_sight(value: Value) -> bool:
             return False
         case Kind.EXTERNAL:
             name = value.name or ""
+            if library_members.is_module(name):
+                return True  # which cannot be called: one of all names that `getattr(losses, name)` may be
             return bool(_OPERATIONS.fullmatch(name)) and name not in CHECKED_ON_THE_HOST | SIZED_BY_OTHERS
         case Kind.MODULE:
             return value.cls is not None or not isinstance(value.node, ast.arg | ast.Attribute)
