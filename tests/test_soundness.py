@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +37,12 @@ def test_lower_bounds_add_no_finding(number: int, bound: str) -> None:
 def test_another_order_changes_nothing(seed: int) -> None:
     for texts in (PROJECTS if seed == 1 else ALONE)[seed::EVERY]:
         assert properties.in_another_order(texts, seed) == properties.in_order(texts)
+
+
+def test_a_file_named_alone_is_told_what_it_is_told_among_all(tmp_path: Path) -> None:
+    several = [texts for texts in PROJECTS if len(texts) > 1]
+    for number, texts in enumerate(several[:: max(1, len(several) // LOOKED_AT)]):
+        assert properties.named_alone(properties.in_a_repository(texts, tmp_path / str(number))) == []
 
 
 def test_a_rule_alone_finds_what_it_finds_among_all() -> None:

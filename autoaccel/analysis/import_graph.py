@@ -39,7 +39,7 @@ class ImportGraph:
         self._computed: dict[int, tuple[tuple[str, tuple[str, ...]], ...]] = {}  # who imports by names that are
         # computed: what they begin with, and the folders from below which they are
         self._computing: dict[int, int] = {}  # by file: those of `_computed` that may come upon it
-        self._computable: dict[int, int] = {}  # by file of `_computed`: those of the project that it may come upon
+        self._computable: dict[tuple[int, int], int] = {}  # by file of `_computed`: those of some that it may come upon
         self._targets: dict[tuple[str, str, int], tuple[tuple[int, ...], str]] = {}
 
     def number(self, path: str) -> int:
@@ -164,6 +164,10 @@ class ImportGraph:
             self._computing[number] = computing
         return (found | computing) & ~(1 << number)
 
+    def is_vague(self, number: int) -> bool:
+        """Whether a file imports by names that it computes, or that lead to nothing that is known."""
+        return number in self._computed or number in self._leading_nowhere
+
     def imported(self, number: int, project: int) -> int:
         """The files to which the imports of one lead, or may; of those that it computes, or that lead nowhere else
         (`sys.path` may), to files of the project."""
@@ -173,10 +177,10 @@ class ImportGraph:
             for name in names:
                 found |= called.get(name, 0)
         if number in self._computed:
-            known = self._computable.get(number)
+            known = self._computable.get((number, project))
             if known is None:
                 among = [each for each in members(project) if self._may_compute(number, self.paths[each])]
-                known = self._computable[number] = set_of(among)
+                known = self._computable[number, project] = set_of(among)
             found |= known
         return found
 

@@ -402,7 +402,8 @@ class ProjectIndex:
     def _imported(self, number: int) -> int:
         if not self._graph.entered >> number & 1:
             self._take_up(number)
-        return self._graph.imported(number, self._project)
+        around = self._texts_around(os.path.dirname(self._graph.paths[number])) if self._graph.is_vague(number) else ()
+        return self._graph.imported(number, self._project | set_of([*around]) if around else self._project)
 
     def _missing(self, path: str) -> str | None:
         """Why there may be more who import a file."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -49,11 +50,17 @@ def main() -> int:
                 for each in sorted(ordered[path] ^ shuffled[path]):
                     wrong["order"] += 1
                     print(f"order {seed}: {path}: {each}", file=sys.stderr)
+        if len(texts) > 1:
+            with tempfile.TemporaryDirectory() as folder:
+                on_disk = given if given is texts else properties.in_a_repository(given, Path(folder, "repository"))
+                for each in properties.named_alone(on_disk):
+                    wrong["named alone"] += 1
+                    print(f"named alone: {each}", file=sys.stderr)
     started = [properties.digest_elsewhere(seed, *arguments) for seed in range(options.seeds)]
     digests = {process.communicate()[0] for process in started}
     wrong["hash seeds"] += len(digests) - 1
     print(f"{len(projects)} projects, {findings} findings\n\n| property | violations |\n|---|---:|")
-    for name in (*lower, "order", "hash seeds"):
+    for name in (*lower, "order", "named alone", "hash seeds"):
         print(f"| {name} | {wrong[name]} |")
     return int(any(wrong.values()))
 

@@ -1,4 +1,4 @@
-"""The three properties: what is said of a project with other bounds, in another order, by another process."""
+"""The properties: what is said of a project with other bounds, in another order, of files alone, by another process."""
 
 from __future__ import annotations
 
@@ -203,6 +203,33 @@ def _removed_calls(finding: Finding) -> Iterator[ast.Call]:
 
 def _place(node: ast.AST) -> str:
     return f"{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)}"
+
+
+def in_a_repository(texts: Texts, folder: Path) -> Texts:
+    """The same files in a repository of their own."""
+    (folder / ".git").mkdir(parents=True)
+    common = Path(os.path.commonpath([path.parent for path in texts]))
+    copied = {folder / path.relative_to(common): text for path, text in texts.items()}
+    for path, text in copied.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return copied
+
+
+def named_alone(texts: Texts) -> list[str]:
+    """What is said of a file that is named alone, and not where all files of its repository are, or the other way."""
+    whole = Files(texts)
+    found: list[str] = []
+    for path, text in texts.items():
+        try:
+            both = [
+                frozenset(map(_spelled, engine.analyse(text, path, registry.rules(), project=Project(files)).findings))
+                for files in (whole, Files([path]))
+            ]
+        except engine.RewriteError:
+            continue
+        found += (f"{path}: {each}" for each in sorted(both[0] ^ both[1]))
+    return found
 
 
 def digest(projects: Iterable[Texts]) -> str:
