@@ -164,23 +164,19 @@ class ImportGraph:
             self._computing[number] = computing
         return (found | computing) & ~(1 << number)
 
-    def is_vague(self, number: int) -> bool:
-        """Whether a file imports by names that it computes, or that lead to nothing that is known."""
-        return number in self._computed or number in self._leading_nowhere
-
-    def imported(self, number: int, project: int) -> int:
-        """The files to which the imports of one lead, or may; of those that it computes, or that lead nowhere else
-        (`sys.path` may), to files of the project."""
+    def imported(self, number: int, project: int, around: int = 0) -> int:
+        """The files to which the imports of one lead, or may; of those that lead nowhere else (`sys.path` may), to
+        files of the project, and of those that it computes to the files `around` it as well."""
         found = self._imports[number]
         if (names := self._leading_nowhere.get(number)) is not None:
             called = self._by_name(project)
             for name in names:
                 found |= called.get(name, 0)
         if number in self._computed:
-            known = self._computable.get((number, project))
+            known = self._computable.get((number, project | around))
             if known is None:
-                among = [each for each in members(project) if self._may_compute(number, self.paths[each])]
-                known = self._computable[number, project] = set_of(among)
+                among = [each for each in members(project | around) if self._may_compute(number, self.paths[each])]
+                known = self._computable[number, project | around] = set_of(among)
             found |= known
         return found
 

@@ -112,7 +112,7 @@ def listed(script: Script) -> ast.Call | None:
             if _lists(each, call):
                 return call
     for path in script.project.importer_paths(script):
-        looks = _OF_MODULE.search(script.project.text(path) or "")
+        looks = _OF_MODULE.search(script.project.readable_text(path))
         other = script.project.script(path) if looks else None
         for call in other.syntax_index.calls_named("dir", "vars", "getmembers") if other is not None else ():
             if other is not None and call.args and any(each.node is script.tree for each in other.values(call.args[0])):

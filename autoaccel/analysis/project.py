@@ -252,13 +252,13 @@ class Project:
         """The texts of `with_word`, of which none is parsed, so that there may be any number. Raises `Incomplete`."""
         yield script.text
         for path in self._paths("mentioning", script, word):
-            yield self.text(path) or ""
+            yield self.readable_text(path)
 
     def related_texts(self, script: Script) -> Iterator[str]:
         """The texts of `related`, of which none is parsed. Raises `Incomplete`."""
         yield script.text
         for path in self._paths("related", script):
-            yield self.text(path) or ""
+            yield self.readable_text(path)
 
     @once
     def related(self, script: Script) -> tuple[Script, ...]:
@@ -344,6 +344,13 @@ class Project:
         """The text of a file; of the script that is analysed, its own."""
         own = self._scripts.get(path)
         return self._read(path) if own is None else own.text
+
+    def readable_text(self, path: Path) -> str:
+        """The same, of a file that is surely one. Raises `Incomplete` for what cannot be read, or is too large."""
+        text = self.text(path)
+        if text is None:
+            raise Incomplete(f"`{path.name}` cannot be read")
+        return text
 
     @once
     def _read(self, path: Path) -> str | None:

@@ -402,8 +402,9 @@ class ProjectIndex:
     def _imported(self, number: int) -> int:
         if not self._graph.entered >> number & 1:
             self._take_up(number)
-        around = self._texts_around(os.path.dirname(self._graph.paths[number])) if self._graph.is_vague(number) else ()
-        return self._graph.imported(number, self._project | set_of([*around]) if around else self._project)
+        computing = self._graph.computing() >> number & 1
+        around = self._texts_around(os.path.dirname(self._graph.paths[number])) if computing else ()
+        return self._graph.imported(number, self._project, set_of([*around]))
 
     def _missing(self, path: str) -> str | None:
         """Why there may be more who import a file."""

@@ -10,6 +10,7 @@ from autoaccel.analysis import Project, load
 from autoaccel.analysis.files import Files
 from autoaccel.analysis.project_index import KnownFiles, ProjectIndex
 from autoaccel.dataflow.bounds import Bounds
+from autoaccel.dataflow.completeness import Incomplete
 from autoaccel.edits import Tier
 from autoaccel.rewriting import engine, registry
 
@@ -282,6 +283,17 @@ def test_a_repository_of_more_files_than_are_searched_is_said(tmp_path: Path) ->
     path, *_ = written(tmp_path, files)
     assert Files([path], bounds=Bounds(around=5)).index.importers(path).missing is None
     assert Files([path], bounds=Bounds(around=4)).index.importers(path).missing is not None
+
+
+def test_a_text_that_is_too_large_is_not_taken_for_one_without_the_word(tmp_path: Path) -> None:
+    """Who mentions a word is told by words alone; whether the mention matters, by texts that can be read."""
+    large = "import part\n" + "features = part.features\n" * 100
+    paths = written(tmp_path, {"part.py": DEFINES, "large.py": large})
+    project = Project(Files(paths, bounds=Bounds(file=1_000)))
+    script = load(DEFINES, paths[0], project)
+    for texts in (script.project.texts_with_word(script, "features"), script.project.related_texts(script)):
+        with pytest.raises(Incomplete, match=r"`large\.py` cannot be read"):
+            list(texts)
 
 
 def test_files_that_git_ignores_are_nobody(tmp_path: Path) -> None:
