@@ -17,7 +17,7 @@ import pytest
 
 from autoaccel.analysis import Project
 from autoaccel.edits import Tier
-from autoaccel.rewriting import engine, registry
+from autoaccel.rewriting import engine, freed_imports, registry
 from autoaccel.rewriting.engine import Result
 from autoaccel.rewriting.rule import Rule
 
@@ -133,6 +133,8 @@ def test_all_rules_together_are_stable(case: Case) -> None:
         assert not result.errors, f"{path}: {result.errors}"
         assert not any("nested too deeply" in each.message for each in result.skipped)  # a question without an end
         ast.parse(result.after)
+    if len(results) == 1 and not any(freed_imports.candidates(each.before, each.after) for each in results.values()):
+        return  # the last round has analysed the very same text, and found nothing to do
     for path, result in rewrite(case, {path: result.after for path, result in results.items()}, rules).items():
         assert result.after == result.before, f"{path}: a second run changes it again"
 

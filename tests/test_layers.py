@@ -30,9 +30,14 @@ BESIDE = ("runtime",)
 @cache
 def imports() -> dict[str, dict[str, bool]]:
     """By module: the modules that it imports, and whether it does so while it is imported itself."""
-    paths = [*(ROOT / "autoaccel").rglob("*.py"), *(ROOT / "codemods" / "autoaccel_codemods").rglob("*.py")]
-    names = {_name(path): path for path in paths}
+    names = modules()
     return {name: dict(_imported(name, path, names)) for name, path in names.items()}
+
+
+def modules() -> dict[str, Path]:
+    """All modules, and where they are."""
+    paths = [*(ROOT / "autoaccel").rglob("*.py"), *(ROOT / "codemods" / "autoaccel_codemods").rglob("*.py")]
+    return {_name(path): path for path in paths}
 
 
 def _name(path: Path) -> str:
@@ -42,13 +47,14 @@ def _name(path: Path) -> str:
 
 def _imported(name: str, path: Path, names: dict[str, Path]) -> Iterator[tuple[str, bool]]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    typing = [node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    nodes = [*ast.walk(tree)]
+    typing = [node for node in nodes if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"]
     unseen = {part for node in typing for part in ast.walk(node)}
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     within = {part for node in functions for part in ast.walk(node)}
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found: dict[str, bool] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if node in unseen or not isinstance(node, ast.Import | ast.ImportFrom):
             continue
         if isinstance(node, ast.Import):
