@@ -33,6 +33,10 @@ class Summaries:
             return False
         return word in self(path).words.split()
 
+    def given_below(self, folder: str) -> list[str]:
+        """The files below a folder of which a text is given: they need not be on disk."""
+        return [str(path) for path in self._texts if folder in map(str, path.parents)]
+
     def data(self, path: Path) -> bytes:
         """The text of a file, of notebooks their code; nothing where it cannot be read."""
         text = self._texts.get(path)

@@ -333,7 +333,8 @@ class ProjectIndex:
         known = self._whole.get(top)
         if known is None:
             below = files_below(top, self._around + self._project.bit_count())
-            numbers = [self._graph.number(each) for each in below[0]] if below is not None else []
+            paths = {*below[0], *self._summaries.given_below(top)} if below is not None else set[str]()
+            numbers = [self._graph.number(each) for each in sorted(paths)]
             others = [each for each in numbers if not self._project >> each & 1]
             if below is None or len(others) > self._around:
                 self._crowded.add(top)

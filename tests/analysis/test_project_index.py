@@ -285,6 +285,12 @@ def test_a_repository_of_more_files_than_are_searched_is_said(tmp_path: Path) ->
     assert Files([path], bounds=Bounds(around=4)).index.importers(path).missing is not None
 
 
+def test_a_text_that_is_not_on_disk_imports_from_afar(tmp_path: Path) -> None:
+    path, _ = written(tmp_path, {"lib/library.py": LIBRARY, ".git/HEAD": ""})
+    open_text = {tmp_path / "engine" / "loop.py": TRAINS.replace("from library", "from lib.library")}
+    assert names(Files([path], open_text).index.importers(path), tmp_path) == ["engine/loop.py"]
+
+
 def test_a_text_that_is_too_large_is_not_taken_for_one_without_the_word(tmp_path: Path) -> None:
     """Who mentions a word is told by words alone; whether the mention matters, by texts that can be read."""
     large = "import part\n" + "features = part.features\n" * 100
