@@ -58,6 +58,15 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture
+def tmp_path(tmp_path: Path) -> Path:
+    """pytest's own, without the link to the latest folder of each name, which outlives it: by the end there would be
+    thousands beside one another, and copies of a project have links to all that lies beside it."""
+    for link in tmp_path.parent.glob("*current"):
+        link.unlink()
+    return tmp_path
+
+
+@pytest.fixture
 def whatever_it_gains(monkeypatch: pytest.MonkeyPatch) -> None:
     """Models are converted, compiled, and so on, however small they are: for tests that train what is rewritten."""
     from autoaccel_codemods import compile as compiling
