@@ -5,6 +5,7 @@ from __future__ import annotations
 import compileall
 import gc
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,9 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, suppres
 settings.load_profile("repeatable")
 
 
+_NEEDED = 4 << 30  # bytes that are free
+
+
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     for name in ("NO_COLOR", "FORCE_COLOR", "AUTOACCEL_DISABLE", "AUTOACCEL_LOG"):
@@ -31,8 +35,20 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.T
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state"))
 
 
+def _keep_temporary_files_in_memory() -> None:
+    """The tests make many small files, for each of which a disk takes longer than for all that a test does with it.
+    A folder that was asked for stays that."""
+    memory = Path("/dev/shm")
+    if "TMPDIR" in os.environ or not os.access(memory, os.W_OK):
+        return
+    status = os.statvfs(memory)
+    if not status.f_flag & os.ST_NOEXEC and status.f_bavail * status.f_frsize >= _NEEDED:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(memory)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Compile the tool once for the hundreds of processes that run it, where they are told to write no bytecode."""
+    _keep_temporary_files_in_memory()
     gc.disable()  # what is collected, and torch, is there to stay
     if not hasattr(config, "workerinput"):
         for name in ("autoaccel", "codemods"):
