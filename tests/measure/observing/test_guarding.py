@@ -109,7 +109,7 @@ DAMAGES = [
     ("os.remove('results/best.pt')", "remove results/best.pt"),
     ("os.unlink('link.txt')", "remove link.txt"),
     ("os.remove('best.pt', dir_fd=os.open('results', os.O_RDONLY))", "remove results/best.pt"),
-    ("import shutil; shutil.rmtree('results')", "remove results/best.pt"),
+    ("import shutil; shutil.rmtree('results/old')", "remove results/old/1.csv"),
     ("os.rename('log.txt', 'log.old')", "move log.txt"),
     ("os.rename('results', 'results.old')", "move results"),
     ("os.rmdir('bare')", "remove bare"),
