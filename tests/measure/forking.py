@@ -27,6 +27,7 @@ from typing import Any
 
 from autoaccel.measure import launching
 from autoaccel.measure.observing.exchange import Exchange
+from autoaccel.measure.observing.forking import leave_to_the_server
 from autoaccel.measure.observing.meeting import OVER
 from autoaccel.measure.observing.request import Request
 from autoaccel.measure.observing.run_record import RunRecord
@@ -153,6 +154,7 @@ def _become(
 ) -> None:
     """In the fork: become the script; where it is observed, this does not return."""
     os.setsid()
+    leave_to_the_server()
     os.chdir(folder)
     for path, descriptor in ((exchange.stdout, 1), (exchange.stderr, 2)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), descriptor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+import subprocess
 import sys
 import textwrap
 import types
@@ -106,6 +107,25 @@ def test_what_was_initialised_before_a_fork_is_of_no_use() -> None:
     assert forking._is_of_no_use(types.SimpleNamespace(cuda=used))
     assert forking._is_of_no_use(types.SimpleNamespace(cuda=unused, xpu=used))
     assert not forking._is_of_no_use(types.SimpleNamespace(cuda=unused, mps=types.SimpleNamespace()))
+
+
+def test_what_was_made_before_the_fork_is_left_to_the_server() -> None:
+    made = """
+import os, weakref
+from autoaccel.measure.observing import forking
+class Library: ...
+before, after = Library(), Library()
+weakref.finalize(before, print, "before", os.getppid())
+if os.fork() == 0:
+    forking.leave_to_the_server()
+    weakref.finalize(after, print, "after", os.getppid())
+else:
+    os.wait()
+"""
+    done = subprocess.run([sys.executable, "-c", made], capture_output=True, text=True, check=True)
+    said = [line.split() for line in done.stdout.splitlines()]
+    assert [word for word, _ in said] == ["after", "before"]
+    assert said[1][1] == str(os.getpid())
 
 
 # -- the server, with a child that imports no torch
