@@ -22,6 +22,8 @@ from typing import Any
 import numpy  # noqa: F401 - as most programs have it
 import torch
 
+from autoaccel.measure.observing.forking import leave_to_the_server
+
 PROGRAMS = "tests.runtime.distributed.programs"
 WAITING = frozenset({"failing", "not_woken", "starts"})
 LIMIT = 60  # seconds for a launch
@@ -81,6 +83,7 @@ def _be_a_rank(place: Path, rank: int, run: str, arguments: list[Any]) -> None:
     """As a program of its own would: its output, its traceback, its handlers at exit, its status."""
     import atexit
 
+    leave_to_the_server()
     status = 0
     for number, name in ((1, "out"), (2, "err")):
         os.dup2(os.open(place / f"{name}.{rank}", os.O_WRONLY | os.O_CREAT), number)
