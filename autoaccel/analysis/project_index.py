@@ -303,10 +303,13 @@ class ProjectIndex:
 
     def _importing_from_afar(self, number: int) -> int:
         """The files of the same repository, beside the project, that import a file over any number of imports. By a
-        name that they compute they import modules of packages, not scripts in folders of their own."""
+        name that they compute they import modules, not what is run: scripts in folders of their own, and those that
+        say so."""
         known = self._far.get(number)
         if known is not None:
             return known
+        if not self._graph.paths[number].endswith(".py"):
+            return 0
         found, pending = 0, [number]
         for each in pending:
             path = self._graph.paths[each]
@@ -314,11 +317,12 @@ class ProjectIndex:
             if not texts:
                 continue
             in_package = self._graph.modules.is_in_package(path, self._graph.folders)
-            words = (_imported_as(path).encode(errors="surrogateescape"), *(IMPORTERS if in_package else ()))
+            is_module = in_package and b"__main__" not in self._summaries.data(Path(path))
+            words = (_imported_as(path).encode(errors="surrogateescape"), *(IMPORTERS if is_module else ()))
             for other, text in texts.items():
                 if not self._graph.entered >> other & 1 and any(word in text for word in words):
                     self._take_up(other)
-            importing = self._graph.importers(each) if in_package else self._graph.naming_importers(each)
+            importing = self._graph.importers(each) if is_module else self._graph.naming_importers(each)
             found |= importing & ~self._project
             pending.extend(other for other in members(importing) if other not in pending)
         self._far[number] = found
