@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 
-from autoaccel.analysis import attributes
+from autoaccel.analysis import attributes, name_lookups
 from autoaccel.analysis.call_sites import arguments_for, may_be_left_out
 from autoaccel.analysis.classes import derived_classes, has_in_body, lineage
 from autoaccel.analysis.rebound_names import rebound_names
@@ -31,9 +31,9 @@ def mapping_items(script: Script, expression: ast.expr) -> dict[str, ast.expr] |
             value = definitions[0].value
             if _bound_from_outside(script, definitions[0]):
                 return None
-            if isinstance(value, ast.Name) or value is None or not _only_read(script, definitions[0]):
+            if isinstance(value, ast.Name) or value is None or not _has_one_name(script, value):
                 return None
-            return mapping_items(script, value)
+            return mapping_items(script, value) if _only_read(script, definitions[0]) else None
         case ast.Attribute():
             stored = _stored_once(script, expression)
             return None if stored is None else mapping_items(script, stored)
@@ -56,10 +56,25 @@ def _stored_once(script: Script, attribute: ast.Attribute) -> ast.Dict | ast.Cal
     files = script.project.files_naming(script, name, attribute=True)
     if not isinstance(value, ast.Dict | ast.Call) or derived.missing is not None or files.missing is not None:
         return None
+    if not _has_one_name(script, value) or any(name_lookups.reads_member(file, ref, name) for file in files):
+        return None
     if any(has_in_body(each, name) for each in (*lineage(ref), *derived)):
+        return None
+    if any(name in pattern.kwd_attrs for file in files for pattern in file.find(ast.MatchClass)):
         return None
     reads = [(file, each) for file in files for each in file.syntax_index.mentions(name)]
     return value if all(_is_read(file, each) for file, each in reads if _is_loaded_attribute(each)) else None
+
+
+def _has_one_name(script: Script, value: ast.expr) -> bool:
+    """Whether an assignment binds its value to one target alone: not `options = self.options = {…}`."""
+    match script.parent(value):
+        case ast.Assign(targets=targets):
+            return len(targets) == 1
+        case ast.AnnAssign():
+            return True
+        case _:
+            return False
 
 
 def _is_loaded_attribute(node: ast.expr) -> bool:

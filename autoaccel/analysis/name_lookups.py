@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.analysis import namespaces
+from autoaccel.analysis.attributes import may_be_instance
 from autoaccel.analysis.classes import external_lineage, is_plain_object, lineage
 from autoaccel.analysis.rebound_names import is_handed_on
 from autoaccel.dataflow.abstract_values import ANY, NOTHING, Kind, Value
@@ -23,6 +24,7 @@ from autoaccel.library_models.python_names import LOOKING, NAMESPACES, TEXT_RUNN
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
+    from autoaccel.dataflow.abstract_values import ClassRef
     from autoaccel.dataflow.definitions import Definition
 
 _READING = ("getattr", "methodcaller", "attrgetter")
@@ -122,6 +124,30 @@ def lookups(other: Script, script: Script, function: ast.AST, names: tuple[str, 
     if owner is None and not local and (other is script or not wanted.isdisjoint(other.module_scope.definitions)):
         made = other.syntax_index.mentions("__subclasses__") if isinstance(cls, ast.ClassDef) else []
         yield from (*_kept_tables(other), *made)
+
+
+def reads_member(other: Script, ref: ClassRef, name: str) -> bool:
+    """Whether a file may get at an attribute of an instance of a class by a text that is its name, or by way of the
+    namespace, and does not just call it: `getattr(self, "options")["workers"] = 2`."""
+    tables = [table for table in namespaces.namespaces(other) if not _is_looked_at(other, table[0])]
+    named = [
+        (part, owner)
+        for part, owner, key in _lookups(other)
+        if (owner is not None or last_name(getattr(part, "func", part)) in (*_READING, *TEXT_RUNNERS))
+        and (owner is None or other.call_of(part) is None)
+        and may_be_named(other, key, name)
+    ]
+    return any(
+        owner is None
+        or may_be_instance(other, owner, ref, unknown=False)
+        or (may_be_instance(other, owner, ref) and not _is_in_uncalled_method(other, part))
+        for part, owner in (*named, *(table for table in tables if table[1] is not None))
+    )
+
+
+def _is_looked_at(script: Script, table: ast.expr) -> bool:
+    around = script.parent(table)
+    return isinstance(around, ast.Call) and around.func is not table and last_name(around.func) in LOOKING
 
 
 def _is_in_uncalled_method(script: Script, node: ast.AST) -> bool:

@@ -36,6 +36,7 @@ ITEMS = {
     "of nothing in sight": ("", None),
     "by a loop": ("for o in [{'a': 1}]: ...", None),
     "one of a tuple": ("o, p = {'a': 1}, 2", None),
+    "of two names": ("p = o = {'a': 1}\np['b'] = 2", None),
 }
 # By case: what stands below a method with `**self.o`, of a class whose `__init__` stores it, and whether it is known.
 ATTRIBUTES = {
@@ -50,6 +51,19 @@ ATTRIBUTES = {
     "handed on": ("    def other(self):\n        f(self.o)", False),
     "under another name": ("    def other(self):\n        o = self.o", False),
     "of who knows what": ("def g(c):\n    c.o.clear()", False),
+    "under two names": ("    def other(self):\n        self.o = p = {}\n        p['a'] = 2", False),
+    "by a text": ("    def other(self):\n        getattr(self, 'o')['a'] = 2", False),
+    "by a computed name": ("def g(c: C, k):\n    getattr(c, k).clear()", False),
+    "by another text": ("    def other(self):\n        getattr(self, 'p')['a'] = 2", True),
+    "a computed name that is called": ("    def other(self, k):\n        getattr(self, k)(3)", True),
+    "by a reader of attributes": ("import operator\noperator.attrgetter('o')(C(1)).clear()", False),
+    "by the namespace": ("    def other(self):\n        vars(self)['o']['a'] = 2", False),
+    "all of the namespace": (
+        "    def other(self):\n        for each in self.__dict__.values():\n            each.clear()",
+        False,
+    ),
+    "a namespace that is printed": ("    def other(self):\n        print(vars(self))", True),
+    "by a pattern": ("def g(c):\n    match c:\n        case C(o=p):\n            p.clear()", False),
     "another attribute": ("    def other(self):\n        self.p = {}\n        self.p['a'] = 2", True),
 }
 
