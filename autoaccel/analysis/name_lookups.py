@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis import namespaces
 from autoaccel.analysis.attributes import may_be_instance
-from autoaccel.analysis.classes import external_lineage, is_plain_object, lineage
+from autoaccel.analysis.classes import derived_classes, external_lineage, is_plain_object, lineage
 from autoaccel.analysis.rebound_names import is_handed_on
+from autoaccel.analysis.shown_objects import is_shown
 from autoaccel.dataflow.abstract_values import ANY, NOTHING, Kind, Value
 from autoaccel.dataflow.bounds import TABLES
 from autoaccel.dataflow.completeness import Incomplete
@@ -32,7 +33,7 @@ _MEMBER_METHODS = ("__getattribute__", "__getattr__")
 MODULES_AT_RUN_TIME = re.compile(
     r"\b(import_module|__import__|run_module|run_path|spec_from_file_location)\b|\bsys\.modules\b"
 )
-_CALLING_ANY = re.compile(r"^\s*(import|from)\s+(fire|jsonargparse|defopt|ray|rpyc|Pyro\d|xmlrpc|cmd)\b", re.MULTILINE)
+_CALLING_ANY = re.compile(r"\b(?:import|from)\b[^\n#]*\b(?:fire|jsonargparse|defopt|ray|rpyc|Pyro\d|xmlrpc|cmd)\b")
 """Libraries that call methods of what they are given by names which come from outside of the program."""
 _PLAIN_BASES = frozenset({"object", "builtins.object", "abc.ABC"})
 _NOT_CALLING = LOOKING | {"dir", "getattr", "setattr"}  # builtins that call none of their arguments
@@ -151,18 +152,26 @@ def _is_looked_at(script: Script, table: ast.expr) -> bool:
 
 
 def _is_in_uncalled_method(script: Script, node: ast.AST) -> bool:
-    """Whether code is in a method that the whole project names nowhere but where it is defined, of a class from which
-    no library takes it, and that no computed name reaches."""
+    """Whether code is in a method that the whole project names nowhere but where it is defined, of a class that no
+    library gets to see, neither as a base nor its objects, and that no computed name reaches."""
     method = script.function(node)
     cls = script.parent(method) if method is not None else None
-    if not isinstance(method, ast.FunctionDef) or not isinstance(cls, ast.ClassDef) or method.name.startswith("__"):
+    if not isinstance(method, ast.FunctionDef) or not isinstance(cls, ast.ClassDef) or method.decorator_list:
         return False
-    if method.decorator_list or cls.decorator_list or cls.keywords:
+    if method.name.startswith(("__", "test")) or not _is_named_once(script, method.name):
         return False
-    if not _PLAIN_BASES.issuperset(external_lineage(script.class_ref(cls))) or not _is_named_once(script, method.name):
+    ref = script.class_ref(cls)
+    derived = derived_classes(ref)
+    if derived.missing is not None or not all(map(_is_called_in_sight, (ref, *derived))) or is_shown(ref):
         return False
     callers = script.callers(method)
     return not callers.seen and callers.missing is None
+
+
+def _is_called_in_sight(ref: ClassRef) -> bool:
+    """Whether a class is none of those whose methods libraries call: what they derive from, decorate or collect."""
+    marked = ref.node.decorator_list or ref.node.keywords or ref.node.name.startswith("Test")
+    return not marked and _PLAIN_BASES.issuperset(external_lineage(ref))
 
 
 @once

@@ -150,6 +150,32 @@ METHODS = {
     "in a method of a class of a library's": (METHOD + UNCALLED.replace("Config", "Config(base.Callback)"), MEMBER_OF),
     "in a method that is decorated": (METHOD + UNCALLED.replace("    def", "    @command\n    def"), MEMBER_OF),
     "in a method, where a library calls any": ("import fire\n" + METHOD + UNCALLED, MEMBER_OF),
+    **{
+        f"in a method, where a library calls any: {each}": (f"{each}\n{METHOD}{UNCALLED}", MEMBER_OF)
+        for each in ("import os, fire", "import os; import fire", "from fire import Fire")
+    },
+    "in a method that a class gives to a library": (
+        METHOD + UNCALLED + "class Hook(Config, base.Callback):\n    pass\n",
+        MEMBER_OF,
+    ),
+    "in a method of what pytest collects": (METHOD + UNCALLED.replace("Config", "TestConfig"), MEMBER_OF),
+    "in a test": (METHOD + UNCALLED.replace("make", "test_make"), MEMBER_OF),
+    "in a method of an object that a library gets": (METHOD + UNCALLED + "library.start(Config())\n", MEMBER_OF),
+    "in a method of one in a list that a library gets": (
+        METHOD + UNCALLED + "library.start(hooks=[Config()])\n",
+        MEMBER_OF,
+    ),
+    "in a method of a class that a library gets": (METHOD + UNCALLED + "library.start(Config)\n", MEMBER_OF),
+    "in a method of an object that who knows who gets": (METHOD + UNCALLED + "start()(Config())\n", MEMBER_OF),
+    "in a method of a file that is printed to": (METHOD + UNCALLED + "print(1, file=Config())\n", MEMBER_OF),
+    "in a method of a file that Python prints to": (
+        "import sys\n" + METHOD + UNCALLED + "sys.stdout = Config()\n",
+        MEMBER_OF,
+    ),
+    "in a method of an object that the project gets": (
+        METHOD + UNCALLED + "def use(config):\n    print(config)\nuse(Config())\n",
+        None,
+    ),
     "in a function that nobody calls": (METHOD + "def make(o, m):\n    getattr(o, m)(1)\n", "getattr(o, m)"),
     "of options": (PARSER + METHOD + "getattr(parser.parse_args(), m)(1)\n", None),
     "of a parser of options": (PARSER + METHOD + "getattr(parser, m)(1)\n", None),
