@@ -18,6 +18,9 @@ from autoaccel.patterns import MOST_CHARACTERS, Matcher, Patterns, forgiving, is
 TOP = ":top"
 """In the place of a file's name: not what is in a folder, but what it belongs to (`top_of`)."""
 
+WHOLE = ":whole"
+"""In the place of a file's name: not what is in a folder, but which files are below it (`files_below`)."""
+
 PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 """What is installed from a folder says so in one of these."""
 
@@ -27,6 +30,8 @@ EXCLUDE = (
     "autoaccel_runtime/", "build/", "dist/", "node_modules/", "site-packages/", "venv/",
 )  # fmt: skip
 """What is left out where the configuration says nothing else."""
+
+_NO_SOURCES = tuple(each for each in EXCLUDE if each not in ("build/", "dist/"))  # both may be packages of the project
 
 _MARKERS = (*PROJECT_FILES, "autoaccel.toml")
 _MOST_ENTRIES = 100_000
@@ -89,16 +94,16 @@ def find(paths: Sequence[Path], scope_of: Callable[[str], FileFilter] = lambda _
     return FoundFiles(tuple(files.values()), tuple(barren), tuple(problems), tuple(left), frozenset(named))
 
 
-def files_below(folder: str, most: int) -> tuple[list[str], list[str]] | None:
-    """The Python files and notebooks below a folder, but for what is left out by default or ignored by git, and the
-    folders that they were looked for in; None where there are more than `most`, or too many files of any kind."""
-    outside = FileFilter(exclude=(Patterns(EXCLUDE, folder),))
+def files_below(folder: str, most: int | None = None) -> list[str] | None:
+    """The Python files and notebooks below a folder, but for what is no source of the project's or ignored by git;
+    None where there are more than `most`, or too many files of any kind."""
+    outside = FileFilter(exclude=(Patterns(_NO_SOURCES, folder),))
     walk = _Walk(lambda _: outside, [], most_entries=_MOST_ENTRIES, most=most)
     try:
         found = walk.files(Path(folder))
     except _TooManyError:
         return None
-    return sorted(os.path.normpath(path) for _, path in found), walk.folders
+    return sorted(os.path.normpath(path) for _, path in found)
 
 
 def is_forced_out(path: Path, scope_of: Callable[[str], FileFilter]) -> bool:
@@ -133,8 +138,6 @@ class _Walk:
     ) -> None:
         self.scope_of = scope_of
         self.problems = problems
-        self.folders: list[str] = []
-        """Those that were entered."""
         self._most_entries, self._most = most_entries, most
         self.links: list[tuple[str, Path]] = []
         """Links that lead out of the folder that was walked: what to, and what they are called."""
@@ -168,7 +171,6 @@ class _Walk:
         found, seen = [], 0
         while stack:
             path, real, shown, scope, excluding, ignoring = stack.pop()
-            self.folders.append(path)
             own = self.scope_of(path)
             if own is not scope:
                 scope, excluding = own, self._excluding(own, base)

@@ -17,14 +17,14 @@ class Summaries:
     disk."""
 
     def __init__(self, texts: Mapping[Path, str], known: Known | None) -> None:
-        self._texts = texts
+        self.texts = texts
         self.known = known
 
     def __getstate__(self) -> dict[str, object]:
         return {**vars(self), "known": None}  # other processes have the index, or read what they need
 
     def __call__(self, path: Path) -> Summary:
-        known = None if self.known is None or path in self._texts else self.known(path)
+        known = None if self.known is None or path in self.texts else self.known(path)
         return summary(self.data(path)) if known is None else known
 
     def mention(self, path: Path, word: str) -> bool:
@@ -35,11 +35,11 @@ class Summaries:
 
     def given_below(self, folder: str) -> list[str]:
         """The files below a folder of which a text is given: they need not be on disk."""
-        return [str(path) for path in self._texts if folder in map(str, path.parents)]
+        return [str(path) for path in self.texts if folder in map(str, path.parents)]
 
     def data(self, path: Path) -> bytes:
         """The text of a file, of notebooks their code; nothing where it cannot be read."""
-        text = self._texts.get(path)
+        text = self.texts.get(path)
         if text is not None:
             return text.encode(errors="surrogatepass")
         try:

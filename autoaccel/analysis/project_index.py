@@ -18,7 +18,7 @@ from autoaccel.analysis.file_summaries import Summaries
 from autoaccel.analysis.import_graph import ImportGraph, circles
 from autoaccel.analysis.module_search import Modules
 from autoaccel.analysis.word_index import WordIndex
-from autoaccel.discovery import files_below
+from autoaccel.discovery import WHOLE, files_below
 from autoaccel.summaries import IMPORTERS, Summary
 
 _KEPT = 16  # answers about what some files assign
@@ -337,14 +337,13 @@ class ProjectIndex:
         known = self._whole.get(top)
         if known is None:
             below = files_below(top, self._around + self._project.bit_count())
-            paths = {*below[0], *self._summaries.given_below(top)} if below is not None else set[str]()
+            paths = {*below, *self._summaries.given_below(top)} if below is not None else set[str]()
             numbers = [self._graph.number(each) for each in sorted(paths)]
             others = [each for each in numbers if not self._project >> each & 1]
             if below is None or len(others) > self._around:
                 self._crowded.add(top)
                 others = []
-            else:
-                self._graph.folders.update(below[1])
+            self._graph.folders.add(os.path.join(top, WHOLE))
             known = self._whole[top] = dict.fromkeys(others)
         if None in known.values():
             known.update((each, self._summaries.data(Path(self._graph.paths[each]))) for each in known)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from autoaccel.discovery import TOP, top_of
+from autoaccel.discovery import TOP, WHOLE, files_below, top_of
 from autoaccel.jobs.cache_files import DIGITS, KINDS, are, built, digest, load, plain, read_back, touched, write
 from autoaccel.jobs.cache_keys import fingerprint
 from autoaccel.notebooks import program
@@ -359,10 +359,14 @@ def _content(path: str) -> str:
 
 def _listing(folder: str) -> str:
     """What imports can find in a folder: Python files, folders that may be packages, where a distribution begins; of
-    a file, whether it is there; of `TOP`, where the top is."""
+    a file, whether it is there; of `TOP`, where the top is; of `WHOLE`, which files are below, down to any depth."""
     if os.path.basename(folder) == TOP:
         top = top_of(os.path.dirname(folder))
         return top and os.path.relpath(top, os.path.dirname(folder))
+    if os.path.basename(folder) == WHOLE:
+        top = os.path.join(os.path.dirname(folder), "")
+        below = files_below(top)
+        return "many" if below is None else _digest_of(each.removeprefix(top) for each in below)
     if folder.endswith((".py", ".toml")):
         return "there" if os.path.isfile(folder) else ""
     names = []

@@ -256,6 +256,10 @@ FROM_AFAR = {
         ".git/HEAD",
         {"lib/__init__.py": "from .library import *\n", "engine/loop.py": "from lib"},
     ),
+    **{
+        f"in a folder called {name}": ("lib/library.py", ".git/HEAD", {f"{name}/loop.py": "from lib.library"})
+        for name in ("build", "dist")
+    },
     "over a third one": (
         "lib/library.py",
         ".git/HEAD",
@@ -276,6 +280,14 @@ def test_who_trains_through_it_lies_elsewhere_in_the_repository(tmp_path: Path, 
     assert "AA501" not in codes(Project([path]), path)
     (tmp_path / next(each for each in others if each.endswith("loop.py"))).unlink()
     assert "AA501" in codes(Project([path]), path)
+
+
+def test_who_trains_through_it_is_not_saved_yet(tmp_path: Path) -> None:
+    path, *_ = written(tmp_path, {"lib/library.py": LIBRARY, ".git/HEAD": ""})
+    path.with_name("evaluate.py").write_text(EVALUATES)
+    texts = {tmp_path / "engine" / "loop.py": TRAINS.replace("from library", "from lib.library")}
+    assert "AA501" in codes(Project([path]), path)
+    assert "AA501" not in codes(Project([path], texts), path)
 
 
 def test_a_repository_of_more_files_than_are_searched_is_said(tmp_path: Path) -> None:

@@ -521,6 +521,36 @@ def test_who_trains_through_it_comes_to_lie_elsewhere_in_the_repository(tmp_path
     assert found == [["AA501"], ["AA501"], []]
 
 
+LOOP_AFAR = LOOP.replace("from features", "from lib.features")
+# By case: what there is beside the file, and what of it comes to be another.
+IN_SIGHT = {
+    "no longer ignored": ({".gitignore": "old/\n", "old/loop.py": LOOP_AFAR}, {".gitignore": ""}),
+    "no longer ignored by the repository": (
+        {".git/info/exclude": "old/\n", "old/loop.py": LOOP_AFAR},
+        {".git/info/exclude": ""},
+    ),
+    "a notebook": (
+        {"engine/other.py": ""},
+        {"engine/loop.ipynb": json.dumps({"cells": [{"cell_type": "code", "source": LOOP_AFAR}], "nbformat": 4})},
+    ),
+    "in a folder that no import can name": ({}, {"my-scripts/loop.py": LOOP_AFAR}),
+}
+
+
+@pytest.mark.parametrize("case", IN_SIGHT)
+def test_who_trains_through_it_comes_into_sight(tmp_path: Path, case: str) -> None:
+    before, after = IN_SIGHT[case]
+    files = [tmp_path / "lib" / "features.py"]
+    found = []
+    for changes in ({".git/HEAD": "", "lib/__init__.py": "", "lib/features.py": EVALUATES, **before}, {}, after):
+        for name, text in changes.items():
+            write(tmp_path, name, text)
+        cache = Cache(tmp_path / FOLDER, tmp_path, files, changes=False)
+        (report,) = inspection.inspect(files, PLAN, cache=cache, jobs=1)
+        found.append([each.code for each in report.findings])
+    assert found == [["AA501"], ["AA501"], []]
+
+
 def test_what_is_gone_is_forgotten(project: Path) -> None:
     assert b'"stepping.py"' in stored(project).read_bytes()
     (project / "stepping.py").unlink()
