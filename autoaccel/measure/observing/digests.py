@@ -153,6 +153,7 @@ def feed_bytes(value: Tensor, digest: hashlib.blake2b) -> None:
 
 COUNT = 8
 _ROW = 2**14
+_ROWS = 64  # that are multiplied at once: threads that meet after each row take longer than the products
 
 
 def sketch(values: Tensor) -> tuple[float, tuple[float, ...]]:
@@ -160,10 +161,14 @@ def sketch(values: Tensor) -> tuple[float, tuple[float, ...]]:
     flat = torch.view_as_real(values).reshape(-1) if values.is_complex() else values.reshape(-1)
     square = torch.zeros((), dtype=torch.float64)
     projected = torch.zeros(COUNT, dtype=torch.float64)
-    for number, row in enumerate(torch.split(flat, _ROW)):
-        row = row.to(torch.float64)
-        square += row.dot(row)
-        projected += _signs()[:, : row.numel()] @ row * _pattern(number, COUNT)
+    for first, part in enumerate(torch.split(flat, _ROWS * _ROW)):
+        numbers = part.to(torch.float64)
+        square += numbers.dot(numbers)
+        whole = numbers.numel() // _ROW
+        rows = numbers[: whole * _ROW].view(whole, _ROW) @ _signs().T
+        rest = numbers[whole * _ROW :]
+        for number, row in enumerate([*rows, *([_signs()[:, : rest.numel()] @ rest] if len(rest) else [])]):
+            projected += row * _pattern(first * _ROWS + number, COUNT)
     return float(square.sqrt()), tuple(projected.tolist())
 
 
