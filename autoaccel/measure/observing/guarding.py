@@ -87,6 +87,7 @@ class Guard:
         self._own: set[str] = set()
         """What processes of the run have created."""
         self.told_of_writes: list[Callable[[str], None]] = []
+        self.told_of_moves: list[Callable[[str, str], None]] = []
         self._journal = os.open(exchange.created, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         self._read = 0
         self._began = exchange.request.stat().st_mtime_ns
@@ -219,6 +220,8 @@ class Guard:
         old, new = _entry_of(source, source_folder), _entry_of(target, target_folder)
         self._keep(old, "move")
         self._write(new)
+        for told in self.told_of_moves:
+            told(old, new)
         for place, folders, files in os.walk(old):
             for name in (*folders, *files):
                 self._create(os.path.join(new + place[len(old) :], name))
@@ -287,6 +290,12 @@ def tell_of_writes(told: Callable[[str], None]) -> None:
     """Have the guards of this process tell of each file that is about to be written, by its real path."""
     for guard in _guards:
         guard.told_of_writes.append(told)
+
+
+def tell_of_moves(told: Callable[[str, str], None]) -> None:
+    """Have the guards of this process tell of each file or folder that is about to be moved, by both paths."""
+    for guard in _guards:
+        guard.told_of_moves.append(told)
 
 
 def guard_torch() -> None:

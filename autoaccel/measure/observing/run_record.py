@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from autoaccel.measure.observing.messages import Message
 
 FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
+KERNELS = ("capturable", "foreach", "fused")
+"""Options of optimizers that say by which kernels they update, which may be decided when they run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Entry:
 
     name: str
     kind: str
-    """parameter, buffer, or optimizer."""
+    """parameter, buffer, optimizer, or saved: in a file."""
     dtype: str
     shape: tuple[int, ...]
     digest: str
@@ -97,6 +99,10 @@ class Written:
     """What is in it at the end: the lines of a text, a hash for each line of `holds`, or one of all bytes; nothing
     where it is gone."""
     is_text: bool = False
+    numbers: tuple[Entry, ...] = ()
+    """Of what it holds that may be rounded, named by its line of `holds`: how large it is, and its sketch."""
+    is_gone: bool = False
+    """Whether it is not there at the end: it was written beside its place, or removed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from autoaccel.measure.observing.digests import digest_of, plain, sketch
 from autoaccel.measure.observing.hooks import replacing
 from autoaccel.measure.observing.naming import Names
 from autoaccel.measure.observing.observation import Observation, Observer
-from autoaccel.measure.observing.run_record import Entry
+from autoaccel.measure.observing.run_record import KERNELS, Entry
 
 OPTIMIZER = "optimizer"
 
@@ -293,7 +293,7 @@ def of_optimizer(name: str, optimizer: Optimizer) -> Iterator[tuple[str, str]]:
     """What each group says, and what is counted in the state of a parameter."""
     for number, group in enumerate(optimizer.param_groups, 1):
         for key, value in group.items():
-            if key not in ("params", "fused"):  # by which kernel, the next run may decide otherwise
+            if key not in ("params", *KERNELS):
                 yield f"{name} group {number}.{key}", spelled(value)
         for index, parameter in enumerate(group["params"], 1):
             for key, value in optimizer.state.get(parameter, {}).items():
