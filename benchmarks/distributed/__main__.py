@@ -199,7 +199,7 @@ def different(first: Done, again: Callable[[], Done], other: Done, ranks: int) -
         mine, theirs = (Counter(map(named, each.files)) for each in (first, other))
         if odd := (mine - theirs) + (theirs - mine):
             return f"other files: {', '.join(sorted(odd))}"
-    bound = 0.0 if ranks == 1 else PRINTED
+    bound = printed.Bound(0.0 if ranks == 1 else PRINTED, counts=True)
     said = printed.difference(first.output, other.output, printed.masks([first.output]), bound)
     if said is None or len(first.output) != len(again().output):
         return ""

@@ -16,6 +16,7 @@ from autoaccel.measure.verifying import printed, written_files
 from autoaccel.measure.verifying.facts import (
     Difference,
     Fact,
+    apart,
     differing,
     facts,
     in_order,
@@ -274,14 +275,6 @@ def other_tensors(before: Sequence[Entry], after: Sequence[Entry]) -> Iterator[t
 
 # Gradients that are too small to have all their bits have more of them while they are scaled, and 0 has two signs.
 _DENORMAL = 1e-36
-
-
-def apart(one: Entry, other: Entry) -> float | None:
-    """Between two tensors, estimated; None where nothing is known of it."""
-    if not one.sketch or len(one.sketch) != len(other.sketch):
-        return None
-    differences = [left - right for left, right in zip(one.sketch, other.sketch, strict=True)]
-    return math.hypot(*differences) / math.sqrt(len(differences))
 
 
 def random(before: RunRecord, after: RunRecord) -> Iterator[Difference]:

@@ -5,6 +5,7 @@ And a difference, with the words for it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -93,6 +94,19 @@ def _came_before(one: Pass, earlier: Sequence[Pass]) -> bool:
 
 def tensor(entry: Entry) -> str:
     return f"{entry.dtype.removeprefix('torch.')} of {' x '.join(map(str, entry.shape)) or 'one number'}"
+
+
+def apart(one: Entry, other: Entry) -> float | None:
+    """Between two tensors, estimated; None where nothing is known of it."""
+    if not one.sketch or len(one.sketch) != len(other.sketch):
+        return None
+    differences = [left - right for left, right in zip(one.sketch, other.sketch, strict=True)]
+    return math.hypot(*differences) / math.sqrt(len(differences))
+
+
+def is_whole(entry: Entry) -> bool:
+    """Whether a tensor counts something, so that no rounding is in it."""
+    return not entry.dtype.removeprefix("torch.").startswith(("float", "bfloat", "complex"))
 
 
 def differing(fact: Fact, before: str | None, after: str | None) -> Difference:

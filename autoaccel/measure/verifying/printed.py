@@ -21,6 +21,7 @@ _OF_TIME = re.compile(
 _GRAPH = re.compile(r",\s*(?:grad_fn=<[^>]*>|requires_grad=True)")
 _CHANCE = 4  # significant digits of a time that equal runs do not have in common by chance
 _NOTHING = 1e-3  # numbers below are compared as if they were that large
+_FINE = 0.01  # of a number: how much its last digit is at most where it may be rounded up or down
 # Where a run takes place: copies of a folder have other names.
 _PATH = re.compile(r"(?<![\w.~])(?:~|\.{0,2})/[\w.+~-][^\s'\",;:)]*")
 
@@ -39,6 +40,44 @@ class Masks:
         both = {**self.words, **other.words}
         words = {each: self.words.get(each, frozenset()) | other.words.get(each, frozenset()) for each in both}
         return Masks(words, self.paths or other.paths)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How far numbers may be off."""
+
+    relative: float = 0.0
+    """To themselves."""
+    counts: bool = False
+    """Whether that goes for whole numbers, too: what is counted may depend on what was rounded."""
+    last_digit: bool = False
+    """Whether their last digit may be rounded up or down."""
+    grown: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    """Of words of a shape what is allowed at least, as a number."""
+
+
+EXACT = Bound()
+
+
+def growth(before: Sequence[str], disturbed: Sequence[str], times: float) -> dict[str, dict[int, float]]:
+    """`Bound.grown`: so many times as much as numbers are off in any line of a shape."""
+    found: dict[str, dict[int, float]] = {}
+    for one, two in zip(map(_plain, before), map(_plain, disturbed), strict=False):
+        shape = _shape(one)
+        if one != two and shape == _shape(two):
+            known = found.setdefault(shape, {})
+            for at, (this, that) in enumerate(zip(_WORDS.findall(one), _WORDS.findall(two), strict=True)):
+                known[at] = max(known.get(at, 0.0), times * _off(this, that))
+    return found
+
+
+def _off(one: str, two: str) -> float:
+    """How far two numbers are apart; not at all where they are none."""
+    try:
+        off = abs(float(one) - float(two))
+    except ValueError:
+        return 0.0
+    return off if math.isfinite(off) else 0.0
 
 
 def _plain(line: str) -> str:
@@ -68,7 +107,7 @@ def masks(runs: Sequence[Sequence[str]]) -> Masks:
 
 
 def difference(
-    before: Sequence[str], after: Sequence[str], masked: Masks, bound: float = 0.0, *, verb: str = "printed"
+    before: Sequence[str], after: Sequence[str], masked: Masks, bound: Bound = EXACT, *, verb: str = "printed"
 ) -> str | None:
     """The first line that is another, as a phrase; None where all are the same, apart from words that are masked.
 
@@ -76,7 +115,7 @@ def difference(
         before: What the original printed.
         after: What the other run printed.
         masked: What equal runs of the original do not have in common.
-        bound: How far numbers may be off, relative to themselves.
+        bound: How far numbers may be off.
         verb: What is said of lines.
     """
     for one, two in zip(before, after, strict=False):
@@ -89,7 +128,7 @@ def difference(
     return None
 
 
-def _same(one: str, two: str, masks: Masks, bound: float) -> bool:
+def _same(one: str, two: str, masks: Masks, bound: Bound) -> bool:
     if not masks.paths and _PATH.findall(one) != _PATH.findall(two):
         return False
     one, two = _plain(one), _plain(two)
@@ -104,7 +143,10 @@ def _same(one: str, two: str, masks: Masks, bound: float) -> bool:
     # What is as long as chance does not make it, and repeats itself, is called like a time and is none.
     masked |= {at for at in _of_time(one) if known is None or _digits(left[at]) < _CHANCE}
     pairs = enumerate(zip(left, right, strict=True))
-    return all(at in masked or close(this, that, bound) for at, (this, that) in pairs if this != that)
+    grown = bound.grown.get(shape, {})
+    return all(
+        at in masked or close(this, that, bound, grown.get(at, 0.0)) for at, (this, that) in pairs if this != that
+    )
 
 
 def _digits(word: str) -> int:
@@ -112,15 +154,31 @@ def _digits(word: str) -> int:
     return len(re.sub(r"\D", "", re.split("[eE]", word)[0]).strip("0"))
 
 
-def close(one: str, two: str, bound: float) -> bool:
-    """Whether two words are numbers that differ by no more than a part of themselves."""
+def close(one: str, two: str, bound: Bound, grown: float = 0.0) -> bool:
+    """Whether two words are numbers that differ by no more than what is allowed, or than `grown`."""
     try:
-        return math.isclose(float(one), float(two), rel_tol=bound, abs_tol=bound * _NOTHING)
+        left, right = float(one), float(two)
     except ValueError:
         return False
+    relative = bound.relative if bound.counts or not (_is_whole(one) and _is_whole(two)) else 0.0
+    if math.isclose(left, right, rel_tol=relative, abs_tol=max(relative * _NOTHING, grown)):
+        return True
+    unit = max(_unit(one), _unit(two)) if bound.last_digit else 0.0
+    return abs(left - right) < 1.5 * unit <= 1.5 * _FINE * abs(left)
 
 
-def alike(one: str, two: str, bound: float) -> bool:
+def _is_whole(word: str) -> bool:
+    return word.lstrip("+-").isdigit()
+
+
+def _unit(word: str) -> float:
+    """What the last digit of a number counts; nothing where it is a whole one."""
+    mantissa, _, exponent = word.lower().partition("e")
+    _, point, digits = mantissa.partition(".")
+    return 10.0 ** (int(exponent or 0) - len(digits)) if point else 0.0
+
+
+def alike(one: str, two: str, bound: Bound) -> bool:
     """Whether two texts are the same but for numbers that are `close`."""
     left, right = _WORDS.findall(one), _WORDS.findall(two)
     pairs = zip(left, right, strict=False)

@@ -136,6 +136,22 @@ class _Procedure:
                 state.random[culprit.item] = comparing.told(culprit.verdict)
             else:
                 self._fail(culprit, state)
+        if found.helpless and not state.failed:
+            known = {each.text for culprit in found.culprits for each in culprit.verdict}
+            self._judge_together(view, found.helpless, known, state)
+
+    def _judge_together(
+        self, view: View, helpless: tuple[Change, ...], known: Collection[str], state: VerificationState
+    ) -> None:
+        """What cannot be run without a culprit is judged with it, where that turned out to be none. `known` is what the
+        culprit does by itself."""
+        said = self._harmless(view, state.good, _WITHOUT_WORKERS)
+        if said is not None:
+            state.rounding_only.update(dict.fromkeys(helpless, said[0]))
+            state.proven.update(helpless if said[1] else ())
+        elif found := self._differences(view, state.good, _WITHOUT_WORKERS):
+            own = [each for each in found if each.text not in known]
+            self._fail(Culprit(helpless[-1], own or found, helpless[:-1]), state)
 
     def _only_fails(self, found: Verdicts) -> bool:
         """Whether hunks may fail for want of another one: not all that they need is known."""
@@ -160,14 +176,26 @@ class _Procedure:
         does the same in other portions; it is put aside then. So is a hunk that does not, where all together do."""
         if culprit.item.tier is Tier.EXACT:
             return False
-        together = [state.good] if self.against is not None else []
-        for chosen in (self._with_dependencies(culprit), *together):
-            if said := self._harmless(view, chosen, rehearse):
-                state.rounding_only[culprit.item], proven = said
-                if proven and self.against is not None:
-                    state.proven.add(culprit.item)
-                return True
-        return False
+        said = self._harmless(view, self._with_dependencies(culprit), rehearse)
+        if said is None and self.against is not None and (said := self._harmless(view, state.good, rehearse)):
+            said = said if self._is_made_up_for(view, culprit.item, rehearse, state) else None
+        if said is None:
+            return False
+        state.rounding_only[culprit.item], proven = said
+        if proven and self.against is not None:
+            state.proven.add(culprit.item)
+        return True
+
+    def _is_made_up_for(self, view: View, change: Change, rehearse: tuple[str, ...], state: VerificationState) -> bool:
+        """Whether others undo what one hunk does: those that need it, or those that do something else without it. Where
+        none is missed, it is only lost among what rounds."""
+        changes = self.trials.changes
+        users = [each for each in state.good if change in changes.needs(each)]
+        wanted = {change, *changes.needs(change), *users, *(need for each in users for need in changes.needs(each))}
+        if users and self._harmless(view, changes.closed([*wanted]), rehearse):
+            return True
+        others = changes.closed([each for each in state.good if each is not change])
+        return bool(others) and not self._harmless(view, others, rehearse)
 
     def _harmless(self, view: View, chosen: Sequence[Change], rehearse: tuple[str, ...]) -> tuple[str, bool] | None:
         """What is said of some changes that differ by rounding, or do the same with what is put together otherwise, and
@@ -181,13 +209,29 @@ class _Procedure:
             return None
         portions = [each.text for each in found if each.kind == "portion"]
         rounds = len(found) > len(portions)
-        proven = None if rounds else True
-        if rounds and self.against is not None:  # of rewrites more is known, and one run is saved in each verification
-            proven = self.rounding.in_double(view, lambda: self._rehearsed(view, chosen, rehearse, double=True))
-        if proven is False or (proven is None and not self.rounding.in_single(view, record)):
+        proven = self._rounds(view, record, chosen, rehearse) if rounds else True
+        if proven is False:
             return None
         said = ["the same but for rounding"] if rounds else []
         return "; ".join([*said, *portions[:1]]), bool(proven)
+
+    def _rounds(
+        self, view: View, record: RunRecord, chosen: Sequence[Change], rehearse: tuple[str, ...]
+    ) -> bool | None:
+        """Whether some changes differ by rounding; None where they may, and it is not proven."""
+        alike = rounding_differences.trains_alike(view.reference, record)
+        if (alike or self.against is None) and not self.rounding.in_single(view, record):
+            return False
+        if self.against is None:  # of rewrites more is known, and one run is saved in each verification
+            return None
+        proven = self.rounding.in_double(view, lambda: self._rehearsed(view, chosen, rehearse, double=True))
+        if proven is False:
+            return False
+        if alike:
+            return proven or rounding_differences.is_trained_alike(view.reference, record) or None
+        # In float64 other random numbers are drawn, and it may not come to what differs here.
+        strictness = rounding_differences.COARSE if proven else rounding_differences.STRICT
+        return proven if self.rounding.in_single(view, record, strictness) else False
 
     def _may_draw_elsewhere(self, view: View, culprit: Culprit[Change, Verdicts]) -> bool:
         """Whether a change draws the same sort of numbers from another stream: that of the accelerator. Where there is

@@ -37,7 +37,7 @@ def differences(
             where = f" on rank {rank}" if rank else ""
             found.setdefault((each.kind, each.text), Difference(each.kind, f"{each.text}{where}"))
     if original.prints:
-        bound = tolerances.bound(original.record)
+        bound = printed.Bound(tolerances.bound(original.record), counts=True)
         said = printed.difference(original.record.printed, ranks[0].printed, original.masks, bound)
         found.update({} if said is None else {("printed", said): Difference("printed", said)})
     for rank, record in enumerate(ranks[1:], 1):

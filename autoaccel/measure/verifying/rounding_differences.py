@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from autoaccel.measure.observing.run_record import Entry, RunRecord
-from autoaccel.measure.verifying import printed
-from autoaccel.measure.verifying.comparing import Reference, apart, differences, first_loss, other_tensors, structure
-from autoaccel.measure.verifying.facts import NUMBERS
+from autoaccel.measure.observing.run_record import Entry, Loss, RunRecord
+from autoaccel.measure.verifying import printed, written_files
+from autoaccel.measure.verifying.comparing import Reference, differences, first_loss, other_tensors, structure
+from autoaccel.measure.verifying.facts import NUMBERS, apart, is_whole
+from autoaccel.measure.verifying.leeway import Leeway
 from autoaccel.measure.verifying.regrouping import regrouped
 from autoaccel.measure.verifying.tolerances import (
     DOUBLE,
     PARAMETERS,
     ROUNDING,
     SINGLE,
+    STATE,
     Tolerances,
     beyond,
     distances,
@@ -32,16 +35,27 @@ _FIRST = 1e-5
 """Relative; float32 has a resolution of 6e-8, and some hundred roundings go into a loss before the first differs."""
 _GROWN = 0.01
 """What a rounding may have grown to at the end."""
-_ONCE = 10
-"""Times what one rounding of each parameter grows to, where there is one in each step."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strictness:
+    """How far numbers may stray in float32."""
+
+    relative: float
+    """Losses, relative to themselves, and what is printed and saved."""
+    times: float
+    """What one rounding of each parameter grows to, where there is one in each step."""
+
+
+STRICT = Strictness(_FIRST, 10)
+COARSE = Strictness(_GROWN, 100)
+"""What no rounding makes, however it grows."""
 
 
 def may_be_rounding(original: Reference, other: RunRecord) -> bool:
     """Whether nothing but numbers differs, and the first loss that does by no more than rounding."""
     kinds = {each.kind for each in differences(original, other)}
-    if structure(original, other) or not kinds <= NUMBERS | {"saved", "portion"}:
-        return False
-    if kinds and kinds <= {"printed", "saved"}:
+    if structure(original, other) or not kinds <= NUMBERS | {"portion", "saved"}:
         return False
     before, after, _ = regrouped(original.record, other)
     index = first_loss(before.losses, after.losses)
@@ -91,12 +105,20 @@ def is_rounding_in_double(original: Reference, other: RunRecord, disturbed: Call
 
 def _differ(original: Reference, other: RunRecord, tolerances: Tolerances) -> bool:
     before, after, _ = regrouped(original.record, other)
-    known = Reference(before, original.varying, original.unsteady, original.masks, original.prints)
+    known = replace(original, record=before)
     if any(True for _ in beyond(known, after, tolerances)):
         return True
-    return known.prints and bool(
-        printed.difference(before.printed, after.printed, known.masks, tolerances.bound(before))
-    )
+    return _says_otherwise(known, after, Leeway(tolerances.bound(before), STATE, in_bytes=True))
+
+
+def _says_otherwise(original: Reference, other: RunRecord, leeway: Leeway) -> bool:
+    """Whether lines and files differ by more than there is leeway for."""
+    before = original.record
+    if original.prints:
+        bound = leeway.of_lines(before.printed, lambda run: run.printed)
+        if printed.difference(before.printed, other.printed, original.masks, bound) is not None:
+            return True
+    return any(True for _ in written_files.differences(original.files, before, other, leeway))
 
 
 # -- in float32
@@ -107,9 +129,10 @@ def is_rounding(
     other: RunRecord,
     start: Callable[[], RunRecord],
     disturbed: Callable[[], RunRecord] | None = None,
+    strictness: Strictness = STRICT,
 ) -> bool:
-    """Whether two runs differ by rounding: the first loss that does by no more than one, those after it and the state
-    by no more than what comes of that.
+    """Whether two runs differ by rounding: the first loss that does by no more than one, those after it, the state, and
+    what is printed and saved by no more than what comes of that.
 
     `start` gives the original after its first step: parameters are measured by how far they went. `disturbed` gives it
     with all its parameters rounded once.
@@ -117,47 +140,100 @@ def is_rounding(
     if not may_be_rounding(original, other):
         return False
     before, after, _ = regrouped(original.record, other)
-    if first_loss(before.losses, after.losses) is None:
-        says = original.prints and printed.difference(before.printed, after.printed, original.masks, _FIRST)
-        return not says and _is_near(before.state, after.state, start, _FIRST, disturbed)
-    if not _is_near(before.state, after.state, start, _GROWN, disturbed):
+    known = replace(original, record=before)
+    if trains_alike(original, other):
+        is_near = _is_near(before.state, after.state, start, strictness, disturbed, limit=_FIRST)
+        grows = None if _is_same(before.state, after.state) else disturbed
+        return is_near and not _strays(known, after, Leeway(_FIRST, _FIRST), grows, strictness)
+    if not _is_near(before.state, after.state, start, strictness, disturbed):
         return False
-    if disturbed is None or off(before, [after]) <= _FIRST:
+    if not _are_near(known.record.losses, after.losses, original.record, disturbed, strictness):
+        return False
+    leeway = Leeway(strictness.relative, strictness.relative, in_bytes=True, trained=True)
+    return not _strays(known, after, leeway, disturbed, strictness)
+
+
+def trains_alike(original: Reference, other: RunRecord) -> bool:
+    """Whether all losses are the same, bit for bit."""
+    before, after, _ = regrouped(original.record, other)
+    return first_loss(before.losses, after.losses) is None
+
+
+def is_trained_alike(original: Reference, other: RunRecord) -> bool:
+    """Whether the state is the same in the end, too."""
+    return trains_alike(original, other) and _is_same(original.record.state, other.state)
+
+
+def _is_same(before: Sequence[Entry], after: Sequence[Entry]) -> bool:
+    return not any(True for _ in other_tensors(before, after))
+
+
+def _are_near(
+    before: Sequence[Loss],
+    after: Sequence[Loss],
+    original: RunRecord,
+    disturbed: Callable[[], RunRecord] | None,
+    strictness: Strictness,
+) -> bool:
+    """Whether losses stay as near as roundings leave them."""
+    found = list(distances(before, after))
+    if disturbed is None or max(found, default=0.0) <= strictness.relative:
         return True
-    grown, most = list(growth(original.record, disturbed())), 0.0
-    if len(grown) != len(before.losses):
+    grown, most = list(growth(original, disturbed())), 0.0
+    if len(grown) != len(found):
         return True  # they are in other portions, or the push made another run of it
-    for distance, other_distance in zip(distances(before.losses, after.losses), grown, strict=True):
+    for distance, other_distance in zip(found, grown, strict=True):
         most = max(most, other_distance)
-        if not distance <= _FIRST + _ONCE * most:
+        if not distance <= strictness.relative + strictness.times * most:
             return False
     return True
+
+
+def _strays(
+    original: Reference,
+    other: RunRecord,
+    leeway: Leeway,
+    disturbed: Callable[[], RunRecord] | None,
+    strictness: Strictness,
+) -> bool:
+    """Whether lines and files differ by more than there is leeway for, and by more than roundings grow to."""
+    if not _says_otherwise(original, other, leeway):
+        return False
+    if disturbed is None:
+        return True
+    grown = max(growth(original.record, disturbed()), default=0.0) * strictness.times
+    wider = replace(leeway, relative=leeway.relative + grown, disturbed=disturbed(), times=strictness.times)
+    return _says_otherwise(original, other, wider)
 
 
 def _is_near(
     before: Sequence[Entry],
     after: Sequence[Entry],
     start: Callable[[], RunRecord],
-    limit: float,
+    strictness: Strictness,
     disturbed: Callable[[], RunRecord] | None = None,
+    *,
+    limit: float = _GROWN,
 ) -> bool:
-    """Whether each tensor is off by no more than a part of what tensors of its sort are, or than roundings grow to."""
+    """Whether each tensor is off by no more than a part of what tensors of its sort are, or than roundings grow to;
+    what counts something, by no more than that."""
     found = _apart_by(before, after)
     if not found:
         return True
     sizes = largest(before) | {PARAMETERS: _way(start().state, before)}
-    far = [
-        (entry, distance)
-        for entry, distance in found
-        if not distance <= (_GROWN if entry.kind == "parameter" else limit) * sizes[sort(entry)]
-    ]
+
+    def allowed(entry: Entry) -> float:
+        part = 0.0 if is_whole(entry) else _GROWN if entry.kind == "parameter" else limit
+        return part * sizes[sort(entry)]
+
+    far = [(entry, distance) for entry, distance in found if not distance <= allowed(entry)]
     if not far or disturbed is None:
         return not far
     grown: dict[str, float] = {}
     for entry, distance in _apart_by(before, disturbed().state):
         if math.isfinite(distance):
             grown[sort(entry)] = max(grown.get(sort(entry), 0.0), distance)
-    return all(distance <= _ONCE * grown.get(sort(entry), 0.0) for entry, distance in far)
+    return all(distance <= strictness.times * grown.get(sort(entry), 0.0) for entry, distance in far)
 
 
 def _apart_by(before: Sequence[Entry], after: Sequence[Entry]) -> list[tuple[Entry, float]]:

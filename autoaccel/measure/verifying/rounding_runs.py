@@ -9,6 +9,7 @@ from typing import Any
 
 from autoaccel.measure.observing.run_record import RunRecord
 from autoaccel.measure.verifying import rounding_differences
+from autoaccel.measure.verifying.rounding_differences import STRICT, Strictness
 from autoaccel.measure.verifying.tolerances import DOUBLE, ROUNDING, SINGLE
 from autoaccel.measure.verifying.trials import Trials, View
 
@@ -41,13 +42,14 @@ class RoundingRuns:
         self.trials.note_result(_SAID[found])
         return found
 
-    def in_single(self, view: View, record: RunRecord) -> bool:
+    def in_single(self, view: View, record: RunRecord, strictness: Strictness = STRICT) -> bool:
         """Whether what differs stays within what roundings grow to."""
         return rounding_differences.is_rounding(
             view.reference,
             record,
             lambda: self._original(view, "its first step", steps=1),
             lambda: self._original(view, "rounded otherwise", perturbation=ROUNDING[SINGLE]),
+            strictness,
         )
 
     def _original(self, view: View, what: str, **asked: Any) -> RunRecord:

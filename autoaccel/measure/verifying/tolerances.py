@@ -14,8 +14,8 @@ from pathlib import Path
 from autoaccel.measure.changes import known_as
 from autoaccel.measure.observing.run_record import Entry, Loss, RunRecord
 from autoaccel.measure.verifying import comparing, printed
-from autoaccel.measure.verifying.comparing import Reference, apart, other_tensors
-from autoaccel.measure.verifying.facts import Difference, named
+from autoaccel.measure.verifying.comparing import Reference, other_tensors
+from autoaccel.measure.verifying.facts import Difference, apart, is_whole, named
 
 DOUBLE, SINGLE = 1e-12, 1e-5
 """How far losses may be off, relative to themselves, before it is looked at how roundings grow in this script."""
@@ -83,7 +83,9 @@ def beyond(original: Reference, record: RunRecord, tolerances: Tolerances) -> It
 
 
 def _same_setting(before: str | None, after: str | None, *, bound: float) -> bool:
-    return before == after or (before is not None and after is not None and printed.alike(before, after, bound))
+    if before is None or after is None:
+        return before == after
+    return before == after or printed.alike(before, after, printed.Bound(bound, counts=True))
 
 
 def _losses(before: Sequence[Loss], after: Sequence[Loss], allowed: Callable[[int], float]) -> Iterator[Difference]:
@@ -98,7 +100,8 @@ def _state(before: Sequence[Entry], after: Sequence[Entry]) -> Iterator[Differen
     sizes = largest(before)
     for entry, other in other_tensors(before, after):
         off = apart(entry, other) if entry.shape == other.shape else None
-        if off is not None and not off <= STATE * sizes[sort(entry)] and math.isfinite(entry.norm):
+        allowed = 0.0 if is_whole(entry) else STATE * sizes[sort(entry)]
+        if off is not None and not off <= allowed and math.isfinite(entry.norm):
             yield Difference(entry.kind, f"{named(entry.kind, entry.name)} is off by {off / (entry.norm or 1):.1g}")
             return
 

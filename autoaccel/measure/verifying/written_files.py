@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from autoaccel.measure.changes import known_as
-from autoaccel.measure.observing.run_record import RunRecord, Written
+from autoaccel.measure.observing.run_record import KERNELS, RunRecord, Written
 from autoaccel.measure.verifying import printed
 from autoaccel.measure.verifying.facts import Difference
+from autoaccel.measure.verifying.leeway import EXACTLY, Leeway
 from autoaccel.measure.verifying.printed import Masks
 
-# By which kernel an optimizer updates is decided at run time.
-_UNCOMPARED = ".fused"
+# By which kernels an optimizer updates may be decided at run time.
+_UNCOMPARED = re.compile(rf"\.({'|'.join(KERNELS)}): (?:bool|NoneType)$")
 # Compared like a text that the script writes.
 _STDERR = "stderr"
 
@@ -45,7 +47,9 @@ def steady(runs: Sequence[RunRecord]) -> SteadyFiles:
     return SteadyFiles(all(table.keys() == first.keys() for table in tables), alike)
 
 
-def differences(known: SteadyFiles, before: RunRecord, after: RunRecord) -> Iterator[Difference]:
+def differences(
+    known: SteadyFiles, before: RunRecord, after: RunRecord, leeway: Leeway = EXACTLY
+) -> Iterator[Difference]:
     """Files that only one of two runs writes, and the first thing in each other one that is not as it was."""
     expected, found = _by_path(before), _by_path(after)
     for path in dict.fromkeys((*expected, *found)):
@@ -56,12 +60,14 @@ def differences(known: SteadyFiles, before: RunRecord, after: RunRecord) -> Iter
         elif path not in expected:
             if known.names:
                 yield Difference("file", f"{name} is written, too")
-        elif path in known.alike and (what := _other(expected[path], found[path], known.alike[path])) is not None:
-            yield Difference("saved", f"{name}: {what}")
+        elif path in known.alike:
+            what = _other(expected[path], found[path], known.alike[path], leeway)
+            yield from [] if what is None else [Difference("saved", f"{name}: {what}")]
 
 
 def _by_path(run: RunRecord) -> dict[str, Written]:
-    found = {each.path: each for each in run.written}
+    """Those that are there at the end."""
+    found = {each.path: each for each in run.written if not each.is_gone}
     if run.errors is not None:
         found[_STDERR] = Written(_STDERR, "", contents=run.errors, is_text=True)
     return found
@@ -76,16 +82,24 @@ def _masks(written: Written, runs: Sequence[Written]) -> Masks | None:
     return Masks() if all(each.contents == written.contents for each in runs) else None
 
 
-def _other(before: Written, after: Written, masks: Masks) -> str | None:
+def _other(before: Written, after: Written, masks: Masks, leeway: Leeway) -> str | None:
     if before.is_text and after.is_text:
-        return printed.difference(before.contents, after.contents, masks, verb="written")
+        bound = leeway.of_lines(before.contents, lambda run: _lines(run, before.path))
+        return printed.difference(before.contents, after.contents, masks, bound, verb="written")
     if before.holds and after.holds:
-        one, other = (dict(zip(each.holds, each.contents, strict=True)) for each in (before, after))
-        keys = [each for each in dict.fromkeys((*one, *other)) if not each.partition(":")[0].endswith(_UNCOMPARED)]
-        differing = next((each for each in keys if one.get(each) != other.get(each)), None)
+        far = {*leeway.far(before, after)}
+        keys = (each for each in dict.fromkeys((*before.holds, *after.holds)) if not _UNCOMPARED.search(each))
+        differing = next((each for each in keys if each in far or each not in before.holds), None)
         if differing is None:
             return None
-        if differing not in one:
+        if differing not in before.holds:
             return f"holds `{differing}`, too"
-        return f"`{differing}` {'is another one' if differing in other else 'is not there'}"
+        return f"`{differing}` {'is another one' if differing in after.holds else 'is not there'}"
+    if leeway.in_bytes and not (before.is_text or after.is_text or before.holds or after.holds):
+        return None
     return None if before.contents == after.contents else "its bytes are others"
+
+
+def _lines(run: RunRecord, path: str) -> tuple[str, ...]:
+    written = _by_path(run).get(path)
+    return written.contents if written is not None and written.is_text else ()

@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from autoaccel.measure.observing.run_record import FAILED, RunFailure, RunRecord
+from autoaccel.measure.observing.run_record import FAILED, Loss, RunFailure, RunRecord, Written
 from autoaccel.measure.verifying import comparing
 from autoaccel.measure.verifying.comparing import differences, reference, structure, told
-from autoaccel.measure.verifying.rounding_differences import is_rounding, is_rounding_in_double, runs_in_double
+from autoaccel.measure.verifying.rounding_differences import COARSE, is_rounding, is_rounding_in_double, runs_in_double
 from tests.measure.verifying.made import RECORD, entry, losses, one_pass
 
 SETTINGS = RECORD.settings
 MOMENTUM = RECORD.state[2]
 ROUNDED = losses([0.9, 0.8, 0.7000001, 0.61])
+LOG = Written("/p/log", "", (), ("acc 0.5000",), is_text=True)
 
 
 def texts(original: RunRecord, other: RunRecord) -> list[str]:
@@ -162,6 +163,10 @@ def test_denormal_numbers_may_have_more_bits_while_they_are_scaled() -> None:
         ({"losses": ROUNDED, "state": (replace(RECORD.state[0], shape=(6,)), *RECORD.state[1:])}, False),
         ({"losses": ROUNDED, "state": RECORD.state[1:]}, False),
         ({"printed": ("other",)}, False),
+        ({"printed": ("epoch 1: acc 0.500001", RECORD.printed[1])}, True),
+        ({"printed": ("epoch 1: acc 0.501", RECORD.printed[1])}, False),
+        ({"losses": ROUNDED, "printed": ("epoch 1: acc 0.51", RECORD.printed[1])}, False),
+        ({"losses": ROUNDED, "printed": ("epoch 2: acc 0.50", RECORD.printed[1])}, False),
         ({"random": {}}, False),
         ({"steps": 5}, False),
     ],
@@ -202,6 +207,43 @@ def test_a_state_that_strays_as_far_as_a_rounding_grows(pushed: float, expected:
     assert is_rounding(known, same, lambda: start, lambda: replace(at(pushed), losses=ROUNDED)) is expected
 
 
+@pytest.mark.parametrize("values", [RECORD.losses, ROUNDED], ids=["the same losses", "rounded ones"])
+@pytest.mark.parametrize(
+    ("dtype", "by", "pushed", "expected"),
+    [
+        ("torch.float32", 1e-6, 0.0, True),
+        ("torch.int64", 1e-6, 0.0, False),
+        ("torch.bool", 1e-6, 0.0, False),
+        ("torch.int64", 1e-6, 1e-6, True),  # a count of what was rounded, as the original's is
+        ("torch.float32", 0.1, 1e-3, False),
+    ],
+)
+def test_what_counts_is_not_rounded(
+    values: tuple[Loss, ...], dtype: str, by: float, pushed: float, expected: bool
+) -> None:
+    def at(value: float) -> RunRecord:
+        return replace(RECORD, losses=values, state=(*RECORD.state, entry("model.seen", "buffer", value, dtype=dtype)))
+
+    original = replace(at(1.0), losses=RECORD.losses)
+    assert is_rounding(reference([original]), at(1 + by), lambda: original, lambda: at(1 + pushed)) is expected
+
+
+def test_files_are_judged_beside_losses_that_are_rounded() -> None:
+    original = replace(RECORD, written=(LOG,))
+
+    def is_near(line: str, pushed: str, **other: Any) -> bool:
+        rounded = losses([0.9, 0.8, 0.7000001, 0.6])
+        run = replace(original, losses=rounded, written=(replace(LOG, contents=(line,)),))
+        disturbed = replace(original, written=(replace(LOG, contents=(pushed,)),))
+        return is_rounding(reference([original, original]), run, lambda: original, lambda: disturbed, **other)
+
+    assert is_near("acc 0.5001", "acc 0.5000")
+    assert not is_near("acc 0.5003", "acc 0.5000")
+    assert is_near("acc 0.5003", "acc 0.5001")
+    assert is_near("acc 0.5003", "acc 0.5000", strictness=COARSE)
+    assert not is_near("acc 0.5300", "acc 0.5000", strictness=COARSE)
+
+
 DOUBLED = replace(RECORD, losses=losses([0.9, 0.8, 0.7, 0.6]))
 
 
@@ -216,16 +258,26 @@ DOUBLED = replace(RECORD, losses=losses([0.9, 0.8, 0.7, 0.6]))
         (1e-4, 1.0, {}, False),
         (0.0, 0.0, {"printed": ("epoch 1: acc 0.51", RECORD.printed[1])}, False),
         (0.0, 0.0, {"steps": 5}, False),
+        (1e-14, 0.0, {"written": (replace(LOG, contents=("acc 0.5001",)),)}, False),
+        (1e-14, 0.0, {"written": (replace(LOG, contents=("acc 0.50000000001",)),)}, True),
         (1e-14, 0.0, {"settings": {**SETTINGS, "scheduler.best": "0.1"}}, False),
         (0.0, 0.0, {"ending": FAILED, "failure": FAILURE}, None),
     ],
 )
 def test_rounding_in_float64(by: float, grown: float, changed: dict[str, Any], expected: bool | None) -> None:
     def off(part: float) -> RunRecord:
-        return replace(RECORD, losses=losses([0.9, 0.8, 0.7 * (1 + part), 0.6]))
+        return replace(RECORD, losses=losses([0.9, 0.8, 0.7 * (1 + part), 0.6]), written=(LOG,))
 
-    known, other = reference([RECORD, RECORD]), replace(off(by), **changed)
+    known, other = reference([off(0.0), off(0.0)]), replace(off(by), **changed)
     assert is_rounding_in_double(known, other, lambda: off(grown)) is expected
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [("torch.float64", True), ("torch.int64", False)])
+def test_what_counts_is_not_rounded_in_float64_either(dtype: str, expected: bool) -> None:
+    def at(value: float) -> RunRecord:
+        return replace(RECORD, state=(*RECORD.state, entry("model.seen", "buffer", value, dtype=dtype)))
+
+    assert is_rounding_in_double(reference([at(1.0)]), at(1 + 1e-7), lambda: at(1.0)) is expected
 
 
 def test_whether_a_run_is_in_float64() -> None:

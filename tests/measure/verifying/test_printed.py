@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoaccel.measure.verifying import printed
+from autoaccel.measure.verifying.printed import Bound
 
 
 @pytest.mark.parametrize(
@@ -42,3 +43,31 @@ def test_what_varies_in_any_two_runs_is_not_compared() -> None:
     one, two = printed.masks([["a 1 b 1"], ["a 1 b 2"]]), printed.masks([["a 1 b 1"], ["a 2 b 1"]])
     assert printed.difference(["a 1 b 1"], ["a 5 b 5"], one.joined(two)) is None
     assert printed.difference(["a 1 b 1"], ["a 5 b 5"], one) is not None
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "bound", "same"),
+    [
+        ("acc 0.73", "acc 0.7300000047683716", Bound(1e-6), True),
+        ("acc 0.73", "acc 0.7300000047683716", Bound(), False),
+        ("seen 9999999", "seen 10000000", Bound(1e-6), False),
+        ("seen 9999999", "seen 10000000", Bound(1e-6, counts=True), True),
+        ("acc 0.731", "acc 0.732", Bound(1e-6), False),
+        ("acc 0.731", "acc 0.732", Bound(1e-6, last_digit=True), True),
+        ("acc 0.731", "acc 0.733", Bound(1e-6, last_digit=True), False),
+        ("acc 0.73", "acc 0.74", Bound(1e-6, last_digit=True), False),  # one of a hundred
+        ("acc 1.3e-05", "acc 1.4e-05", Bound(1e-6, last_digit=True), False),
+        ("epoch 7", "epoch 8", Bound(1e-6, counts=True, last_digit=True), False),
+        ("acc 0.73", "acc none", Bound(1.0, counts=True, last_digit=True), False),
+    ],
+)
+def test_numbers_that_are_rounded(one: str, two: str, bound: Bound, same: bool) -> None:
+    assert (printed.difference([one], [two], printed.Masks(), bound) is None) is same
+
+
+def test_numbers_may_be_off_as_they_are_where_rounding_grows() -> None:
+    before, disturbed = ["1: acc 0.50", "2: acc 0.75"], ["1: acc 0.50", "2: acc 0.76"]
+    bound = Bound(grown=printed.growth(before, disturbed, 3))
+    assert printed.difference(before, ["1: acc 0.52", "2: acc 0.75"], printed.Masks(), bound) is None
+    assert printed.difference(before, ["1: acc 0.54", "2: acc 0.75"], printed.Masks(), bound) is not None
+    assert printed.difference(before, ["2: acc 0.50", "2: acc 0.75"], printed.Masks(), bound) is not None
