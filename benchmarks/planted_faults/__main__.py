@@ -19,7 +19,7 @@ from autoaccel.rewriting.engine import Analysis
 from autoaccel.rewriting.rule import Rule
 from benchmarks.planted_faults import judging
 from benchmarks.planted_faults.catalogue import Fault, faults
-from benchmarks.planted_faults.planting import plant
+from benchmarks.planted_faults.planting import alone, plant
 from benchmarks.planted_faults.running import distributing, judged
 from tests.measure.forking import Forking, ForkingRanks
 
@@ -93,8 +93,8 @@ def shown(fault: Fault) -> str:
 
 @cache
 def _analysis(path: Path, paths: tuple[Path, ...], rules: tuple[Rule, ...]) -> Analysis:
-    texts = {each: sources.read(each).text for each in paths}
-    return engine.analyse(texts[path], path, rules, project=Project(texts, texts))
+    texts = {alone(each): sources.read(each).text for each in paths}
+    return engine.analyse(texts[alone(path)], alone(path), rules, project=Project(texts, texts))
 
 
 if __name__ == "__main__":

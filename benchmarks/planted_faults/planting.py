@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeVar
 
 from autoaccel.edits import (
@@ -30,6 +31,11 @@ from autoaccel.rewriting.plan import codes, plan
 from autoaccel.rewriting.rule import Rule
 
 _Node = TypeVar("_Node", bound=ast.AST)
+
+
+def alone(path: Path) -> Path:
+    """Where a script has nothing to do with the repository that it is kept in."""
+    return Path("/planted", path.name)
 
 
 class UnplantableError(Exception):

@@ -19,7 +19,7 @@ from benchmarks.planted_faults.by_hand import STYLE
 from benchmarks.planted_faults.catalogue import Fault, faults
 from benchmarks.planted_faults.introduction import HYPOTHETICAL
 from benchmarks.planted_faults.judging import Verdict
-from benchmarks.planted_faults.planting import Planted, Scene, UnplantableError, made_up, plant, without
+from benchmarks.planted_faults.planting import Planted, Scene, UnplantableError, alone, made_up, plant, without
 from benchmarks.planted_faults.running import judged
 from tests.measure.forking import Forking, ForkingRanks
 
@@ -86,8 +86,7 @@ def test_the_right_rewrite_of_the_same_script_passes(forking: Forking) -> None:
 
 
 def scene(name: str) -> tuple[Analysis, Scene]:
-    path = FAULTS[name].path
-    text = sources.read(path).text
+    path, text = alone(FAULTS[name].path), sources.read(FAULTS[name].path).text
     rules = [rule for rule in registry.rules() if not rule.opt_in]
     analysis = engine.analyse(text, path, rules, project=Project({path: text}, {path: text}))
     return analysis, Scene(analysis)
