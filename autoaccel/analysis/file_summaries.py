@@ -18,6 +18,7 @@ class Summaries:
 
     def __init__(self, texts: Mapping[Path, str], known: Known | None) -> None:
         self.texts = texts
+        self._given = frozenset(map(str, texts))
         self.known = known
 
     def __getstate__(self) -> dict[str, object]:
@@ -36,6 +37,16 @@ class Summaries:
     def given_below(self, folder: str) -> list[str]:
         """The files below a folder of which a text is given: they need not be on disk."""
         return [str(path) for path in self.texts if folder in map(str, path.parents)]
+
+    def data_at(self, name: str) -> bytes:
+        """`data` of a regular file; thousands of files pass through here."""
+        if not name.endswith(".py") or name in self._given:
+            return self.data(Path(name))
+        try:
+            with open(name, "rb") as file:  # noqa: PTH123 - a Path for each would take longer than reading it
+                return file.read()
+        except OSError:
+            return b""
 
     def data(self, path: Path) -> bytes:
         """The text of a file, of notebooks their code; nothing where it cannot be read."""

@@ -6,6 +6,7 @@ Made once for all analyses, and in full: there is no bound on how many files imp
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable
 from copy import copy
@@ -318,10 +319,13 @@ class ProjectIndex:
                 continue
             in_package = self._graph.modules.is_in_package(path, self._graph.folders)
             is_module = in_package and b"__main__" not in self._summaries.data(Path(path))
-            words = (_imported_as(path).encode(errors="surrogateescape"), *(IMPORTERS if is_module else ()))
+            name = _imported_as(path).encode(errors="surrogateescape")
+            ways = IMPORTERS if is_module else ()
+            word = re.compile(rb"\b%b\b" % re.escape(name))
             for other, text in texts.items():
-                if not self._graph.entered >> other & 1 and any(word in text for word in words):
-                    self._take_up(other)
+                if (name in text and word.search(text)) or any(way in text for way in ways):
+                    if not self._graph.entered >> other & 1:
+                        self._take_up(other)
             importing = self._graph.importers(each) if is_module else self._graph.naming_importers(each)
             found |= importing & ~self._project
             pending.extend(other for other in members(importing) if other not in pending)
@@ -346,7 +350,7 @@ class ProjectIndex:
             self._graph.folders.add(os.path.join(top, WHOLE))
             known = self._whole[top] = dict.fromkeys(others)
         if None in known.values():
-            known.update((each, self._summaries.data(Path(self._graph.paths[each]))) for each in known)
+            known.update((each, self._summaries.data_at(self._graph.paths[each])) for each in known)
         return known  # type: ignore[return-value]
 
     def __getstate__(self) -> dict[str, object]:

@@ -59,9 +59,13 @@ def cases() -> list[Any]:
 @pytest.mark.parametrize(("path", "variant"), cases())
 def test_edits_do_what_rewrite_does(path: Path, variant: str) -> None:
     text = VARIANTS[variant](path.read_bytes().decode("utf-8-sig"))
-    if path.parent.parent == FIXTURES:
-        path = Path("/alone", path.name)  # a file of no project: what lies beside it need not be read
-    analysis = engine.analyse(text, path, registry.rules(), project=Project([path], {path: text}))
+    # In no repository: what lies beside the fixtures of a rule need not be read.
+    case = next(each for each in (path, *path.parents) if each.parent.parent == FIXTURES)
+    texts = {
+        _alone(each): each.read_text(encoding="utf-8-sig") for each in (case.rglob("*.py") if case.is_dir() else ())
+    }
+    path = _alone(path)
+    analysis = engine.analyse(text, path, registry.rules(), project=Project([path], {**texts, path: text}))
     report = Report(str(path), tuple(in_order(linting.recorded(analysis, changes=True))))
     expected = alone(analysis)
     assert len(report.findings) == len(expected)
@@ -70,6 +74,10 @@ def test_edits_do_what_rewrite_does(path: Path, variant: str) -> None:
         assert applied(text, finding.changes) == result, f"{finding.code} on line {finding.line}"
         for name, texts in rendered.items():
             assert texts[index] == result, f"{name}: {finding.code} on line {finding.line}"
+
+
+def _alone(path: Path) -> Path:
+    return Path("/alone", path.relative_to(FIXTURES))
 
 
 def alone(analysis: Analysis) -> list[str]:
