@@ -61,11 +61,11 @@ def test_edits_do_what_rewrite_does(path: Path, variant: str) -> None:
     text = VARIANTS[variant](path.read_bytes().decode("utf-8-sig"))
     # In no repository: what lies beside the fixtures of a rule need not be read.
     case = next(each for each in (path, *path.parents) if each.parent.parent == FIXTURES)
-    texts = {
+    beside = {
         _alone(each): each.read_text(encoding="utf-8-sig") for each in (case.rglob("*.py") if case.is_dir() else ())
     }
     path = _alone(path)
-    analysis = engine.analyse(text, path, registry.rules(), project=Project([path], {**texts, path: text}))
+    analysis = engine.analyse(text, path, registry.rules(), project=Project([path], {**beside, path: text}))
     report = Report(str(path), tuple(in_order(linting.recorded(analysis, changes=True))))
     expected = alone(analysis)
     assert len(report.findings) == len(expected)
