@@ -153,7 +153,10 @@ class ProjectIndex:
 
     def deriving(self, path: Path, name: str, most: int) -> KnownFiles:
         """The other files in which a class may derive from one of a file; none where there are more than `most`."""
-        words = {word for _, word in self._names_given(self._graph.number(str(path)), name)}
+        try:
+            words = {word for _, word in self._names_given(self._graph.number(str(path)), name)}
+        except _TooManyError as error:
+            return KnownFiles((), str(error))
 
         def find(number: int) -> int:
             bases = self._words.having("<()", *(f"<{word}" for word in words))
@@ -309,9 +312,9 @@ class ProjectIndex:
         known = self._far.get(number)
         if known is not None:
             return known
-        if not self._graph.paths[number].endswith(".py"):
-            return 0
-        found, pending = 0, [number]
+        if not self._graph.paths[number].endswith(".py") or not os.path.isfile(self._graph.paths[number]):
+            return 0  # of what is open and not on disk yet nobody knows
+        found, pending, seen = 0, [number], 1 << number
         for each in pending:
             path = self._graph.paths[each]
             texts = self._texts_around(os.path.dirname(path))
@@ -320,15 +323,16 @@ class ProjectIndex:
             in_package = self._graph.modules.is_in_package(path, self._graph.folders)
             is_module = in_package and b"__main__" not in self._summaries.data(Path(path))
             name = _imported_as(path).encode(errors="surrogateescape")
-            ways = IMPORTERS if is_module else ()
             word = re.compile(rb"\b%b\b" % re.escape(name))
             for other, text in texts.items():
-                if (name in text and word.search(text)) or any(way in text for way in ways):
-                    if not self._graph.entered >> other & 1:
-                        self._take_up(other)
+                if name in text and not self._graph.entered >> other & 1 and word.search(text):
+                    self._take_up(other)
             importing = self._graph.importers(each) if is_module else self._graph.naming_importers(each)
             found |= importing & ~self._project
-            pending.extend(other for other in members(importing) if other not in pending)
+            if found.bit_count() > self._beside:
+                raise _TooManyError(_MANY)
+            pending.extend(members(importing & ~seen))
+            seen |= importing
         self._far[number] = found
         return found
 
@@ -351,6 +355,9 @@ class ProjectIndex:
             known = self._whole[top] = dict.fromkeys(others)
         if None in known.values():
             known.update((each, self._summaries.data_at(self._graph.paths[each])) for each in known)
+            for each, text in known.items():
+                if not self._graph.entered >> each & 1 and any(way in (text or b"") for way in IMPORTERS):
+                    self._take_up(each)
         return known  # type: ignore[return-value]
 
     def __getstate__(self) -> dict[str, object]:

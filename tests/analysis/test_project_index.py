@@ -303,6 +303,15 @@ def test_a_text_that_is_not_on_disk_imports_from_afar(tmp_path: Path) -> None:
     assert names(Files([path], open_text).index.importers(path), tmp_path) == ["engine/loop.py"]
 
 
+def test_more_files_that_come_upon_it_than_are_looked_at_are_said(tmp_path: Path) -> None:
+    chain = {f"other/m{n}.py": f"from other.m{n + 1} import x\n" for n in range(4)}
+    files = {"lib/library.py": LIBRARY, ".git/HEAD": "", **chain, "other/m4.py": "import lib.library\n"}
+    path, *_ = written(tmp_path, files)
+    for questions in ("importers", "related", "deriving", "callers", "patched"):
+        assert Files([path], bounds=Bounds(beside=5)).ask(questions, path, "features").missing is None
+        assert Files([path], bounds=Bounds(beside=4)).ask(questions, path, "features").missing is not None
+
+
 def test_a_text_that_is_too_large_is_not_taken_for_one_without_the_word(tmp_path: Path) -> None:
     """Who mentions a word is told by words alone; whether the mention matters, by texts that can be read."""
     large = "import part\n" + "features = part.features\n" * 100
