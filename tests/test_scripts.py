@@ -50,11 +50,12 @@ def rewritten(name: str, rule: str = "") -> dict[str, bytes]:
     """The files of a script after all rules, or this one, by file name; files that no rule changes included."""
     rules = [each for each in registry.rules() if each.name == rule] or RULES
     contents = {path: sources.read(path) for path in files(name)}
-    texts = {path: source.text for path, source in contents.items()}
+    # In no repository: others of this one mention their names.
+    texts = {Path("/alone", path.name): source.text for path, source in contents.items()}
     project = Project(texts, texts)
     after = {}
     for path, source in contents.items():
-        result = engine.rewrite(source.text, path, rules, project=project)
+        result = engine.rewrite(source.text, Path("/alone", path.name), rules, project=project)
         assert not result.errors
         after[path.name] = source.encode(result.after)
     return after

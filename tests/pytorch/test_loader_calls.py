@@ -297,6 +297,14 @@ SUBCLASSES = {
             "        self.kept = {'batch_size': batch_size}\n"
             "        super().__init__(data, **self.kept)"
         ),
+        "dataset batch_size",
+    ),
+    "hands on what it keeps of others": (
+        (
+            "    def __init__(self, data, **kept):\n"
+            "        self.kept = {**kept}\n"
+            "        super().__init__(data, **self.kept)"
+        ),
         "dataset",
     ),
     "hands on under a condition what it names": (

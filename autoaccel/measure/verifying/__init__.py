@@ -11,6 +11,7 @@ Its parts:
     renaming              what the modules of another version are called
     rounding_differences  whether it is rounding that differs
     tolerances            how far numbers may be off by rounding
+    leeway                how far lines and files may be off beside losses that round
     printed               the lines that they print
     written_files         the files that they write
     seeds                 runs under several seeds
