@@ -323,7 +323,7 @@ class ProjectIndex:
             in_package = self._graph.modules.is_in_package(path, self._graph.folders)
             is_module = in_package and b"__main__" not in self._summaries.data(Path(path))
             name = _imported_as(path).encode(errors="surrogateescape")
-            word = re.compile(rb"\b%b\b" % re.escape(name))
+            word = re.compile(rb"(?<![\w\x80-\xff])%b(?![\w\x80-\xff])" % re.escape(name))
             for other, text in texts.items():
                 if name in text and not self._graph.entered >> other & 1 and word.search(text):
                     self._take_up(other)

@@ -251,6 +251,7 @@ FROM_AFAR = {
         {"engine/loop.py": "from lib.library"},
     ),
     "deep below": ("lib/core/library.py", ".git/HEAD", {"a/b/c/loop.py": "from lib.core.library"}),
+    "by a name of other letters": ("lib/übung.py", ".git/HEAD", {"engine/loop.py": "from lib.übung"}),
     "by its package, which hands it on": (
         "lib/library.py",
         ".git/HEAD",
@@ -276,7 +277,7 @@ def test_who_trains_through_it_lies_elsewhere_in_the_repository(tmp_path: Path, 
         for each, text in others.items()
     }
     path, *_ = written(tmp_path, {name: LIBRARY, mark: "", **texts})
-    path.with_name("evaluate.py").write_text(EVALUATES)
+    path.with_name("evaluate.py").write_text(EVALUATES.replace("library", path.stem), encoding="utf-8")
     assert "AA501" not in codes(Project([path]), path)
     (tmp_path / next(each for each in others if each.endswith("loop.py"))).unlink()
     assert "AA501" in codes(Project([path]), path)
