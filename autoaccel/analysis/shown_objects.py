@@ -57,7 +57,7 @@ def _shown_parts(script: Script) -> list[ast.expr]:
 def _is_out_of_sight(script: Script, function: ast.expr) -> bool:
     """Whether a call may enter code that neither the project has nor a library that the tables know."""
     name = script.qualname(function)
-    if name is not None:
+    if name is not None and not script.is_project_name(function):
         return name.split(".")[0] not in LIBRARIES
     return any(value.kind not in _IN_SIGHT or value.node is None for value in script.inference.possible(function))
 
