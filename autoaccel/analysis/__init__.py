@@ -32,6 +32,7 @@ From the outside in:
     passed_functions     functions and classes that are passed as arguments, and where they are called then
     bound_receivers      whether a call binds the first parameter to the object that it is a method of
     started_functions    functions that run in processes and threads of their own
+    uncalled_methods     methods that nobody calls
     shown_objects        classes that libraries get to see, and may call any method of
     classes              bases, derived classes, kinds of instances
     rebound_names        names of a module that other files bind anew

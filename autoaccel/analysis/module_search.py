@@ -78,10 +78,9 @@ class Modules:
         found: str = self._remembered(seen, self._around, folder)
         return found
 
-    def is_in_package(self, path: str, seen: set[str]) -> bool:
-        """Whether a file is a part of a package, or of the folder that holds all of a repository."""
-        folder = os.path.dirname(path)
-        return bool(self._remembered(seen, self._outermost, folder)[1]) or folder == self.whole(folder, seen)
+    def is_in_package(self, folder: str, seen: set[str]) -> bool:
+        """Whether the files of a folder are part of a package."""
+        return bool(self._remembered(seen, self._outermost, folder)[1])
 
     def roots(self, folder: str, seen: set[str]) -> tuple[str, ...]:
         """Where the absolute imports of a folder's scripts may lead."""

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 
 from autoaccel.analysis import namespaces
 from autoaccel.analysis.attributes import may_be_instance
-from autoaccel.analysis.classes import derived_classes, external_lineage, is_plain_object, lineage
+from autoaccel.analysis.classes import is_plain_object, lineage
 from autoaccel.analysis.rebound_names import is_handed_on
-from autoaccel.analysis.shown_objects import is_shown
+from autoaccel.analysis.uncalled_methods import is_in_uncalled_method
 from autoaccel.dataflow.abstract_values import ANY, NOTHING, Kind, Value
 from autoaccel.dataflow.bounds import TABLES
-from autoaccel.dataflow.completeness import Incomplete
-from autoaccel.dataflow.query import once
 from autoaccel.dataflow.syntax_index import last_name
 from autoaccel.library_models.library_values import CALLING_NOTHING
 from autoaccel.library_models.python_names import LOOKING, NAMESPACES, TEXT_RUNNERS
@@ -33,9 +31,6 @@ _MEMBER_METHODS = ("__getattribute__", "__getattr__")
 MODULES_AT_RUN_TIME = re.compile(
     r"\b(import_module|__import__|run_module|run_path|spec_from_file_location)\b|\bsys\.modules\b"
 )
-_CALLING_ANY = re.compile(r"\b(?:import|from)\b[^\n#]*\b(?:fire|jsonargparse|defopt|ray|rpyc|Pyro\d|xmlrpc|cmd)\b")
-"""Libraries that call methods of what they are given by names which come from outside of the program."""
-_PLAIN_BASES = frozenset({"object", "builtins.object", "abc.ABC"})
 _NOT_CALLING = LOOKING | {"dir", "getattr", "setattr"}  # builtins that call none of their arguments
 
 
@@ -120,7 +115,7 @@ def lookups(other: Script, script: Script, function: ast.AST, names: tuple[str, 
         owners = NOTHING if receiver is None else other.inference.possible(receiver)
         holding = [value for value in owners if _may_hold(other, value, script, owner, wanted)]
         unseen = all(value.kind is Kind.UNKNOWN for value in holding)
-        if receiver is None or (holding and not (unseen and _is_in_uncalled_method(other, part))):
+        if receiver is None or (holding and not (unseen and is_in_uncalled_method(other, part))):
             yield part
     if owner is None and not local and (other is script or not wanted.isdisjoint(other.module_scope.definitions)):
         made = other.syntax_index.mentions("__subclasses__") if isinstance(cls, ast.ClassDef) else []
@@ -141,7 +136,7 @@ def reads_member(other: Script, ref: ClassRef, name: str) -> bool:
     return any(
         owner is None
         or may_be_instance(other, owner, ref, unknown=False)
-        or (may_be_instance(other, owner, ref) and not _is_in_uncalled_method(other, part))
+        or (may_be_instance(other, owner, ref) and not is_in_uncalled_method(other, part))
         for part, owner in (*named, *(table for table in tables if table[1] is not None))
     )
 
@@ -149,41 +144,6 @@ def reads_member(other: Script, ref: ClassRef, name: str) -> bool:
 def _is_looked_at(script: Script, table: ast.expr) -> bool:
     around = script.parent(table)
     return isinstance(around, ast.Call) and around.func is not table and last_name(around.func) in LOOKING
-
-
-def _is_in_uncalled_method(script: Script, node: ast.AST) -> bool:
-    """Whether code is in a method that the whole project names nowhere but where it is defined, of a class that no
-    library gets to see, neither as a base nor its objects, and that no computed name reaches."""
-    method = script.function(node)
-    cls = script.parent(method) if method is not None else None
-    if not isinstance(method, ast.FunctionDef) or not isinstance(cls, ast.ClassDef) or method.decorator_list:
-        return False
-    if method.name.startswith(("__", "test")) or not _is_named_once(script, method.name):
-        return False
-    ref = script.class_ref(cls)
-    derived = derived_classes(ref)
-    if derived.missing is not None or not all(map(_is_called_in_sight, (ref, *derived))) or is_shown(ref):
-        return False
-    callers = script.callers(method)
-    return not callers.seen and callers.missing is None
-
-
-def _is_called_in_sight(ref: ClassRef) -> bool:
-    """Whether a class is none of those whose methods libraries call: what they derive from, decorate or collect."""
-    marked = ref.node.decorator_list or ref.node.keywords or ref.node.name.startswith("Test")
-    return not marked and _PLAIN_BASES.issuperset(external_lineage(ref))
-
-
-@once
-def _is_named_once(script: Script, name: str) -> bool:
-    """Whether a name stands in the whole project once, and no library is used that runs whatever methods there are."""
-    word = re.compile(rf"\b{name}\b")
-    try:
-        texts = [*script.project.texts_with_word(script, name)]
-        calling_any = any(_CALLING_ANY.search(text) for text in script.project.related_texts(script))
-    except Incomplete:
-        return False
-    return not calling_any and sum(len(word.findall(text)) for text in texts) == 1
 
 
 def _kept_tables(other: Script) -> Iterator[ast.expr]:

@@ -307,8 +307,7 @@ class ProjectIndex:
 
     def _importing_from_afar(self, number: int) -> int:
         """The files of the same repository, beside the project, that import a file over any number of imports. By a
-        name that they compute they import modules, not what is run: scripts in folders of their own, and those that
-        say so."""
+        name that they compute they import modules (`_is_module`), not what is run."""
         known = self._far.get(number)
         if known is not None:
             return known
@@ -320,14 +319,12 @@ class ProjectIndex:
             texts = self._texts_around(os.path.dirname(path))
             if not texts:
                 continue
-            in_package = self._graph.modules.is_in_package(path, self._graph.folders)
-            is_module = in_package and b"__main__" not in self._summaries.data(Path(path))
             name = _imported_as(path).encode(errors="surrogateescape")
             word = re.compile(rb"(?<![\w\x80-\xff])%b(?![\w\x80-\xff])" % re.escape(name))
             for other, text in texts.items():
                 if name in text and not self._graph.entered >> other & 1 and word.search(text):
                     self._take_up(other)
-            importing = self._graph.importers(each) if is_module else self._graph.naming_importers(each)
+            importing = self._graph.importers(each) if self._is_module(path) else self._graph.naming_importers(each)
             found |= importing & ~self._project
             if found.bit_count() > self._beside:
                 raise _TooManyError(_MANY)
@@ -335,6 +332,15 @@ class ProjectIndex:
             seen |= importing
         self._far[number] = found
         return found
+
+    def _is_module(self, path: str) -> bool:
+        """Whether a file is part of a package, or stands at the top of its repository and does not say that it is run;
+        others are scripts in folders of their own."""
+        folder, modules = os.path.dirname(path), self._graph.modules
+        if modules.is_in_package(folder, self._graph.folders):
+            return True
+        at_top = folder == modules.whole(folder, self._graph.folders)
+        return at_top and b"__main__" not in self._summaries.data_at(path)
 
     def _texts_around(self, folder: str) -> dict[int, bytes]:
         """The files of the repository or project around a folder that are none of those that are given, by their

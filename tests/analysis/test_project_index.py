@@ -344,9 +344,11 @@ def test_who_computes_the_names_of_modules_from_afar(tmp_path: Path) -> None:
     module, _, script, *_ = written(tmp_path, {**files, "tool/__init__.py": "", ".git/HEAD": ""})
     assert names(Files([module]).index.importers(module), tmp_path) == ["tool/plugins.py"]
     assert names(Files([script]).index.importers(script), tmp_path) == []
-    run, plain, unsaved = written(
-        tmp_path, {"run.py": "if __name__ == '__main__':\n    pass\n", "plain.py": "", "Untitled-1": ""}
+    demo = "if __name__ == '__main__':\n    pass\n"
+    run, plain, unsaved, tried = written(
+        tmp_path, {"run.py": demo, "plain.py": "", "Untitled-1": "", "lib/tried.py": demo}
     )
+    assert names(Files([tried]).index.importers(tried), tmp_path) == ["tool/plugins.py"]
     assert names(Files([run]).index.importers(run), tmp_path) == []
     assert names(Files([plain]).index.importers(plain), tmp_path) == ["tool/plugins.py"]
     assert names(Files([unsaved]).index.importers(unsaved), tmp_path) == []
