@@ -18,9 +18,13 @@ _IMPORT = re.compile(
     + _BLANK + rb"\bimport\b" + _BLANK + _NAMES + rb"|import\b" + _BLANK + _NAMES + rb")"
 )  # fmt: skip
 _MARKS = re.compile(rb"[;:]")
-IMPORTERS = (b"import_module", b"__import__", b"run_module", b"run_path", b"spec_from_file_location")
+_BY_PATH = (b"run_path", b"spec_from_file_location", b"SourceFileLoader", b"load_source")  # of any file
+_BY_DOTTED_NAME = (b"import_module", b"__import__", b"run_module", b"find_spec", b"resolve_name", b"pydoc.locate")
+IMPORTERS = (*_BY_PATH, *_BY_DOTTED_NAME)
+# Files of any name, or by another name than is looked for: `from importlib import import_module as load`.
+_ANY = re.compile(rb"\b(?:" + b"|".join(_BY_PATH) + rb")\b|\b(?:" + b"|".join(IMPORTERS) + rb")\s+as\b")
 _COMPUTED = re.compile(
-    rb"\b(?:" + b"|".join(IMPORTERS) + rb")\s*\(\s*(?:"
+    rb"\b(?:" + b"|".join(map(re.escape, _BY_DOTTED_NAME)) + rb")\s*\(\s*(?:"
     rb"(?:r?[\"']([\w.]*)(?=[^\"'\n]*[\"']\s*(?:[,)%+]|\.format\b))|r?fr?[\"']([\w.]*)(?=\{))"
     rb"([\"']\s*[,)])?)?([^()\n]*)"
 )
@@ -41,6 +45,8 @@ _LOOKUPS = {
         for name in (b"globals", b"locals", b"vars", b"eval", b"exec")
     },
     b"__dict__": re.compile(rb"__dict__"),
+    b"resolve_name": re.compile(rb"resolve_name\s*\("),
+    b"locate": re.compile(rb"pydoc\.locate\s*\("),
 }
 _MAKING = frozenset(b"new_class .new_class make_dataclass .make_dataclass".split())
 _BY_NAME = (b"getattr", b"setattr", b"methodcaller", b"attrgetter")
@@ -98,7 +104,10 @@ def summary(data: bytes) -> Summary:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     data = data.removeprefix(b"\xef\xbb\xbf")
     imports = dict.fromkeys(_imports(data))
-    for plain, formatted, end, rest in _COMPUTED.findall(data) if any(each in data for each in IMPORTERS) else ():
+    computing = any(each in data for each in IMPORTERS)
+    if computing and _ANY.search(data):
+        imports["?"] = None
+    for plain, formatted, end, rest in _COMPUTED.findall(data) if computing else ():
         start = _text(plain or formatted)
         if end:
             imports[start.strip(".")] = None

@@ -36,6 +36,12 @@ from autoaccel.summaries import summary
         pytest.param("m = import_module('_'.join(names))\n", ("?",), id="computed by a method"),
         pytest.param("m = import_module('models.%s' % name)\n", ("?models.",), id="begins with, formatted"),
         pytest.param("m = import_module(name)\n", ("?",), id="computed"),
+        pytest.param("s = spec_from_file_location('m', path)\n", ("?",), id="a file of any name"),
+        pytest.param("m = run_path('scripts/train.py')\n", ("?",), id="a file"),
+        pytest.param("f = locate(find_spec('a.b'))\n", ("a.b",), id="a specification"),
+        pytest.param(
+            "from importlib import import_module as f\nf(x)\n", ("importlib.import_module=f", "?"), id="by another name"
+        ),
         pytest.param("m = import_module('.' + name, __package__)\n", ("?.",), id="computed in the package"),
         pytest.param("m = import_module('.' + name, 'other')\n", ("?",), id="computed in another package"),
         pytest.param("x = important('a')\n# from a import b\n", (), id="no import"),

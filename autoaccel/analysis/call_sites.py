@@ -140,6 +140,7 @@ def _callers_among(
     if isinstance(cls, ast.ClassDef) and (wrapper := decorators.wrapping_methods(script.class_ref(cls))) is not None:
         missing = missing or f"`{wrapper}` may put something else in its place, which calls it"
     instance = isinstance(cls, ast.ClassDef) and wanted[0] in ("forward", "__call__")
+    elsewhere = made is cls or not isinstance(cls, ast.ClassDef)
     for other, call in calls:
         enters = _enters(other, call, function, cls)
         if enters:
@@ -159,6 +160,8 @@ def _callers_among(
             if passed is None:
                 line = _line(other, mention)
                 missing = missing or f"it is handed on in {line}, and may be called by whoever gets it"
+        if elsewhere and other is not script:
+            missing = missing or _brought_from_elsewhere(other, wanted)
         missing = missing or _looked_up(script, function, other, wanted)
     return Answer(tuple(dict.fromkeys(found)), missing)
 
@@ -201,6 +204,30 @@ def _handed_on(script: Script, function: ast.AST, other: Script, names: tuple[st
 def _is_made_by(value: Value, cls: ast.ClassDef) -> bool:
     """Whether a value is a class whose objects the constructor of `cls` makes: it, or one that derives from it."""
     return value.kind is Kind.CLASS and value.cls is not None and _defining(value.cls, "__init__") is cls
+
+
+def _brought_from_elsewhere(other: Script, names: tuple[str, ...]) -> str | None:
+    """Where a file that may import a function by ways that are not seen names something that may be it."""
+    for mention in other.syntax_index.mentions(*names, *other.import_aliases(names)):
+        if not isinstance(mention.ctx, ast.Load) or isinstance(other.parent(mention), ast.Attribute):
+            continue
+        if _may_be_brought(other, mention):
+            return f"`{other.source(mention)}` in {_line(other, mention)} may be it"
+    return None
+
+
+def _may_be_brought(script: Script, mention: ast.expr) -> bool:
+    """Whether a name, or an attribute of a module, may come from a file of the project by a way that is not seen: a
+    `sys.path` that nobody knows, or a module that is imported by a computed name."""
+    owner = mention.value if isinstance(mention, ast.Attribute) else None
+    for value in script.inference.possible(mention).unordered():
+        if value.kind is Kind.EXTERNAL and script.project.is_from_elsewhere(script, value.name or ""):
+            return True
+        if value.kind is Kind.UNKNOWN and owner is not None and name_lookups.MODULES_AT_RUN_TIME.search(script.text):
+            return Kind.UNKNOWN in script.inference.possible(owner).kinds
+        if value.kind is Kind.UNKNOWN and isinstance(mention, ast.Name) and not script.definitions(mention):
+            return any(script.project.is_from_elsewhere(script, star) for star, _ in script.module_scope.stars)
+    return False
 
 
 def _looked_up(script: Script, function: ast.AST, other: Script, names: tuple[str, ...]) -> str | None:

@@ -120,7 +120,11 @@ def derived_classes(ref: ClassRef) -> Answer[ClassRef]:
             for cls in other.find(ast.ClassDef):
                 bases = [each for each in cls.bases if _may_stand_for(other, each, names)]
                 values = [value for each in bases for value in other.inference.possible(each)]
-                unknown = any(value.kind is Kind.UNKNOWN for value in values)
+                unknown = any(
+                    value.kind is Kind.UNKNOWN
+                    or (value.kind is Kind.EXTERNAL and other.project.is_from_elsewhere(other, value.name or ""))
+                    for value in values
+                )
                 if unknown and (_names(other, cls.bases, base.node.name) or _computes_base(other, cls)):
                     return _UNSEEN_CLASSES
                 if any(value.cls is not None and value.cls.node is base.node for value in values):

@@ -164,6 +164,11 @@ class ImportGraph:
             self._computing[number] = computing
         return (found | computing) & ~(1 << number)
 
+    def vague_names(self, number: int, files: int) -> set[str]:
+        """What a file imports from who knows where, and some files may be called."""
+        names = self._leading_nowhere.get(number, ())
+        return {*names} & self._by_name(files).keys() if names else set()
+
     def imported(self, number: int, project: int, around: int = 0) -> int:
         """The files to which the imports of one lead, or may; of those that lead nowhere else (`sys.path` may), to
         files of the project, and of those that it computes to the files `around` it as well."""

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _READING = ("getattr", "methodcaller", "attrgetter")
 _MEMBER_METHODS = ("__getattribute__", "__getattr__")
 MODULES_AT_RUN_TIME = re.compile(
-    r"\b(import_module|__import__|run_module|run_path|spec_from_file_location)\b|\bsys\.modules\b"
+    r"\b(import_module|__import__|run_module|run_path|spec_from_file_location|SourceFileLoader|load_source|find_spec"
+    r"|resolve_name)\b|\b(sys\.modules|pydoc\.locate)\b"
 )
 _NOT_CALLING = LOOKING | {"dir", "getattr", "setattr"}  # builtins that call none of their arguments
 
@@ -224,6 +225,9 @@ def _lookups(other: Script) -> Iterator[tuple[ast.expr, ast.expr | None, ast.exp
             yield call, None, None
         elif name in NAMESPACES and isinstance(call.func, ast.Name):
             yield from _of_table(other, call, call.args[0] if call.args else None)
+    for call in other.syntax_index.calls_named("locate", "resolve_name"):
+        if call.args and other.qualname(call.func) in ("pydoc.locate", "pkgutil.resolve_name"):
+            yield call, None, call.args[0]
     for call in other.syntax_index.calls_named(*_MEMBER_METHODS):
         match call:
             case ast.Call(args=[owner, key]) | ast.Call(func=ast.Attribute(value=owner), args=[key]):
@@ -276,7 +280,7 @@ def may_be_named(script: Script, key: ast.expr | None, name: str, seen: frozense
     """Whether a computed text may be a name; `seen` are the names that it is bound to on the way, which add none."""
     match key:
         case ast.Constant(value=str() as text):
-            return name in text.split(".")
+            return name in re.split(r"[.:]", text)
         case ast.JoinedStr(values=parts):
             return name.startswith(_told(parts[:1])) and name.endswith(_told(parts[-1:]))
         case ast.BinOp(left=left, op=ast.Add(), right=right):

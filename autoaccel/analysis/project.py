@@ -272,6 +272,11 @@ class Project:
         self._shared += size
         return (script, *self._all(paths))
 
+    def is_from_elsewhere(self, script: Script, name: str) -> bool:
+        """Whether a dotted name of no known library may come from a file of the project nevertheless: by a `sys.path`
+        that nobody knows."""
+        return any(f"{name}.".startswith(f"{each}.") for each in self._ask("vague", script).names)
+
     def names_rebound(self, script: Script) -> tuple[str, ...]:
         """The names of a module that other files may bind to something else, as far as the index tells."""
         return self._ask("patched", script).names

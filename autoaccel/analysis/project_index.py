@@ -60,6 +60,7 @@ class ProjectIndex:
         self._near: dict[str, tuple[int, ...]] = {}  # by folder: its files that are none of the project
         # by repository: its files that are none of the project, and their texts
         self._whole: dict[str, dict[int, bytes | None]] = {}
+        self._around_tops: dict[str, int] = {}  # by repository: those files, as a set with those of the project
         self._far: dict[int, int] = {}  # by file: those of them that import it, over any number of imports
         self._reached: dict[tuple[int, bool], int | None] = {}  # None where these are too many
         self._importing_here: dict[int, int] = {}
@@ -199,6 +200,9 @@ class ProjectIndex:
                 if known not in seen:
                     seen.add(known)
                     pending.append(known)
+            if word in self._defined.get(source, ()):  # what may be called, out of scripts in folders of their own, too
+                around = self._files_around(self._graph.paths[source])
+                importing |= self._graph.importers(source) & around
             found |= self._words.mentioning(importing & self._graph.computing(), word)
             found |= importing & self._words.having("?")
             if found.bit_count() > most + 1:
@@ -252,6 +256,15 @@ class ProjectIndex:
             return importing | (set_of(others) & self._reach(number, shared=True) if others else 0)
 
         return self._known(path, find)
+
+    def vague_imports(self, path: Path) -> KnownFiles:
+        """The dotted names that a file imports from who knows where (`sys.path` may be anything), and by which, seen
+        from some folder, files of the project or its repository are called."""
+        number = self._graph.number(str(path))
+        if not self._graph.entered >> number & 1:
+            self._take_up(number)
+        names = self._graph.vague_names(number, self._files_around(str(path)))
+        return KnownFiles((), self._missing(str(path)), tuple(sorted(names)))
 
     def related(self, path: Path, most: int) -> KnownFiles:
         """The files that may share objects with a file: those that import it, over any number of imports, and what
@@ -366,6 +379,17 @@ class ProjectIndex:
                     self._take_up(each)
         return known  # type: ignore[return-value]
 
+    def _files_around(self, path: str) -> int:
+        """The files of the project, and of the repository or project around a file."""
+        folder = os.path.dirname(path)
+        around = self._texts_around(folder)
+        if not around:
+            return self._project
+        top = self._graph.modules.whole(folder, self._graph.folders)
+        if top not in self._around_tops:
+            self._around_tops[top] = self._project | set_of([*around])
+        return self._around_tops[top]
+
     def __getstate__(self) -> dict[str, object]:
         whole = {top: dict.fromkeys(files) for top, files in self._whole.items()}
         return {**vars(self), "_whole": whole}  # other processes read the texts that they need
@@ -424,8 +448,8 @@ class ProjectIndex:
         if not self._graph.entered >> number & 1:
             self._take_up(number)
         computing = self._graph.computing() >> number & 1
-        around = self._texts_around(os.path.dirname(self._graph.paths[number])) if computing else ()
-        return self._graph.imported(number, self._project, set_of([*around]))
+        around = self._files_around(self._graph.paths[number]) if computing else 0
+        return self._graph.imported(number, self._project, around)
 
     def _missing(self, path: str) -> str | None:
         """Why there may be more who import a file."""

@@ -100,15 +100,17 @@ ALL = {
 }
 MORE = {
     "a base that a function makes": ("", {"user.py": "import base\nclass D(base.make()): pass\n"}),
+    "a base by a search path": ("", {"other/user.py": "from a.base import Base\nclass D(Base): pass\n"}),
     "made by `type`": ("", {"user.py": "from base import Base\nD = type('D', (Base,), {})\n"}),
 }
 
 
 def derived(folder: Path, behind: str, others: dict[str, str]) -> list[str] | None:
     files = {"base.py": BASE + behind, **others}
-    for name, text in files.items():
-        (folder / name).write_text(text)
-    paths = [folder / name for name in files]
+    paths = [folder / "a" / name for name in files]
+    for path, text in zip(paths, files.values(), strict=True):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
     script = load(files["base.py"], paths[0], Project(Files(paths)))
     cls = next(each for each in script.find(ast.ClassDef) if each.name == "Base")
     found = derived_classes(script.class_ref(cls))

@@ -283,6 +283,53 @@ def test_who_trains_through_it_lies_elsewhere_in_the_repository(tmp_path: Path, 
     assert "AA501" in codes(Project([path]), path)
 
 
+# By case: how a file in another folder comes to what it trains through, and what it calls it.
+WAYS = {
+    "by a search path": ("from library import features", "features"),
+    "by a search path, under another name": ("from library import features as f", "f"),
+    "by a search path, all": ("from library import *", "features"),
+    "by a search path, a module": ("import library", "library.features"),
+    "by a search path, from a folder": ("from lib.library import features", "features"),
+    "a module by a computed name": ("import importlib\nm = importlib.import_module(name)", "m.features"),
+    "a module by a computed name, by another function": (
+        "from importlib import import_module as load\nm = load(name)",
+        "m.features",
+    ),
+    "a module by a computed name, assigned": (
+        "import importlib\nfeatures = importlib.import_module(name).features",
+        "features",
+    ),
+    "a module by its path": (
+        "from importlib.machinery import SourceFileLoader as S\nm = S('m', p).load_module()",
+        "m.features",
+    ),
+    "a module by a specification": (
+        "from importlib.util import *\nspec = spec_from_file_location('m', p)\nm = module_from_spec(spec)",
+        "m.features",
+    ),
+    "a module that is found": (
+        "from importlib.util import *\nm = module_from_spec(find_spec(name))",
+        "m.features",
+    ),
+    "by its dotted name": ("import pydoc\nf = pydoc.locate(name)", "f"),
+    "by its name in a text": ("import pkgutil\nf = pkgutil.resolve_name('lib.library:features')", "f"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("whole", [True, False], ids=["folder", "single file"])
+def test_who_trains_through_it_gets_it_by_ways_that_are_not_seen(tmp_path: Path, way: str, whole: bool) -> None:
+    imports, call = WAYS[way]
+    loop = TRAINS.replace("from library import features", imports).replace("features(net", f"{call}(net")
+    other = "from library import nothing\nfeatures = 3\n"
+    paths = written(tmp_path, {"a/lib/library.py": LIBRARY, ".git/HEAD": "", "b/loop.py": loop, "b/other.py": other})
+    path = paths[0]
+    path.with_name("evaluate.py").write_text(EVALUATES)
+    assert "AA501" not in codes(Project(paths if whole else [path]), path)
+    (tmp_path / "b" / "loop.py").unlink()
+    assert "AA501" in codes(Project([path]), path)
+
+
 def test_who_trains_through_it_is_not_saved_yet(tmp_path: Path) -> None:
     path, *_ = written(tmp_path, {"lib/library.py": LIBRARY, ".git/HEAD": ""})
     path.with_name("evaluate.py").write_text(EVALUATES)
