@@ -99,9 +99,9 @@ def _asked(script: Script, node: ast.AST) -> Iterator[ast.expr]:
             yield from (left, *right.elts) if isinstance(right, ast.List | ast.Tuple) else (right,)
         case ast.Compare(left=left, ops=[_, _, *_], comparators=[right, *_]):  # the first asks for its truth
             yield from (left, right)
-        case ast.FormattedValue(value=shown) if not _is_of_an_error(script, node):
+        case ast.FormattedValue(value=shown) if not is_of_an_error(script, node):
             yield shown
-        case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod(), right=shown) if not _is_of_an_error(script, node):
+        case ast.BinOp(left=ast.Constant(value=str()), op=ast.Mod(), right=shown) if not is_of_an_error(script, node):
             yield from shown.elts if isinstance(shown, ast.Tuple) else (shown,)
         case ast.Slice(lower=lower, upper=upper, step=step):
             yield from (each for each in (lower, upper, step) if each is not None)
@@ -111,7 +111,7 @@ def _asked(script: Script, node: ast.AST) -> Iterator[ast.expr]:
             yield from _asked_by_call(script, node)
 
 
-def _is_of_an_error(script: Script, text: ast.AST) -> bool:
+def is_of_an_error(script: Script, text: ast.AST) -> bool:
     """Whether a text is made only where the program ends: `raise ValueError(f"{x}")`."""
     child = text
     for each in script.ancestors(text):
@@ -131,7 +131,7 @@ def _asked_by_call(script: Script, call: ast.Call) -> Iterator[ast.expr]:
                 yield from call.args
         case ast.Name(id="min" | "max") as function if not script.definitions(function):
             yield from call.args
-        case ast.Attribute(value=ast.Constant(value=str()), attr="format") if not _is_of_an_error(script, call):
+        case ast.Attribute(value=ast.Constant(value=str()), attr="format") if not is_of_an_error(script, call):
             yield from given_values(call)
         case ast.Attribute(attr=method) if method in SIZED_METHODS and not name and not script.callees(call):
             yield from _sizes(call, call.args)

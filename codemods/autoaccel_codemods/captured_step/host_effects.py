@@ -187,6 +187,8 @@ def _call(script: Script, call: ast.Call, *, own: Sequence[ast.stmt]) -> str | N
     match call.func:
         case ast.Name(id=name) if name in BUILTINS and not script.definitions(call.func):
             return None if name in _SILENT else f"calls `{name}`"
+        case ast.Attribute(value=ast.Constant(value=str())) if host_reads.is_of_an_error(script, call):
+            return None
         case ast.Attribute(value=owner, attr=name):
             if sets_mode(script, call):
                 return f"calls `{text}`, which changes how a model computes"

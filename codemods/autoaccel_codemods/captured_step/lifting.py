@@ -142,9 +142,11 @@ def _is_read_for_sure(script: Script, region: StepRegion, name: str) -> bool:
 
 
 def _is_bound_for_sure(statements: Sequence[ast.stmt], name: str) -> bool:
-    """Whether statements of the step bind a name whatever it is told to do."""
+    """Whether statements of the step bind a name whatever it is told to do, or do not get to their end."""
     for statement in statements:
         match statement:
+            case ast.Raise():
+                return True
             case ast.With(body=body):
                 if _is_bound_for_sure(body, name):
                     return True

@@ -6,10 +6,9 @@ import ast
 
 from autoaccel.analysis import namespaces
 from autoaccel.analysis.attributes import may_be_stored
-from autoaccel.analysis.call_sites import arguments_for, may_be_left_out
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import breadth_first, last_name
+from autoaccel.dataflow.syntax_index import breadth_first
 from autoaccel.pytorch import host_reads
 from autoaccel.pytorch.run_once_code import runs_once
 
@@ -68,7 +67,10 @@ def clips_always_or_never(script: Script, statement: ast.stmt) -> bool:
 
 
 def decides_by_settings(script: Script, statement: ast.stmt) -> bool:
-    """`if args.norm_adv: …`, by what no step changes: the branch that is captured is the one that is always taken."""
+    """`if args.norm_adv: …`, by what no step changes: the branch that is captured is the one that is always taken.
+    `raise` may be one: it is met in the first step."""
+    if isinstance(statement, ast.Raise):
+        return True
     if not isinstance(statement, ast.If) or not _is_setting(script, statement.test, statement):
         return False
     return all(is_movable(each) or decides_by_settings(script, each) for each in (*statement.body, *statement.orelse))
@@ -86,29 +88,15 @@ def _is_setting(script: Script, test: ast.expr, statement: ast.stmt) -> bool:
         case ast.Attribute(value=ast.Name() as owner):
             values = script.values(owner)
             own = bool(values) and all(each.kind is Kind.OBJECT and each.cls is not None for each in values)
-            return (own or _is_parsed(script, owner, frozenset())) and _stays(script, test, statement)
+            return (own or _is_parsed(script, owner)) and _stays(script, test, statement)
         case _:
             return False
 
 
-def _is_parsed(script: Script, settings: ast.expr, inner: frozenset[ast.expr]) -> bool:
-    """Whether an expression holds what a parser of arguments gives, also where functions are handed it."""
-    if not isinstance(settings, ast.Name) or settings in inner:
-        return isinstance(settings, ast.Call) and last_name(settings.func) == "parse_args"
-    definitions = script.definitions(settings)
-    for each in definitions:
-        if each.how == "param":
-            callers = script.callers(each.scope.node)
-            given = [*arguments_for(script, each.scope.node, each.name)]
-            if callers.missing is not None or may_be_left_out(script, each.scope.node, each.name):
-                return False
-            if not all(_is_parsed(other, argument, inner | {settings}) for other, argument in given):
-                return False
-        elif each.how != "assign" or each.path or each.value is None:
-            return False
-        elif not _is_parsed(script, each.value, inner | {settings}):
-            return False
-    return bool(definitions)
+def _is_parsed(script: Script, settings: ast.expr) -> bool:
+    """Whether an expression holds what a parser of arguments gives."""
+    values = script.values(settings)
+    return bool(values) and all(each.name == "argparse.Namespace" for each in values)
 
 
 def _stays(script: Script, setting: ast.expr, statement: ast.stmt) -> bool:
@@ -183,16 +171,14 @@ def _is_plain(script: Script, value: ast.expr, name: str) -> bool:
         case ast.Compare(left=left, comparators=[ast.Constant()]) | ast.UnaryOp(operand=left):
             return _is_plain(script, left, name)
         case ast.Attribute(value=ast.Name() as owner, attr=attr) if attr == name or not may_be_stored(script, attr):
-            return _is_parsed(script, owner, frozenset())
+            return _is_parsed(script, owner)
         case _:
             return script.values(value).kinds <= _PLAIN_VALUES
 
 
 def unmovable(script: Script, statement: ast.stmt) -> str:
     """Why a statement cannot stand in a function of the step."""
-    leaves = [
-        each for each in breadth_first(statement) if isinstance(each, ast.Continue | ast.Break | ast.Return | ast.Raise)
-    ]
+    leaves = [each for each in breadth_first(statement) if isinstance(each, ast.Continue | ast.Break | ast.Return)]
     if leaves:
         return f"`{type(leaves[0]).__name__.lower()}` in line {leaves[0].lineno} leaves the step"
     if isinstance(statement, ast.For) and (inner := [each for each in statement.body if not is_movable(each)]):
