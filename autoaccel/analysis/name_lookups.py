@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from autoaccel.analysis import namespaces
+from autoaccel.analysis import namespaces, type_tests
 from autoaccel.analysis.attributes import may_be_instance
 from autoaccel.analysis.classes import is_plain_object, lineage
 from autoaccel.analysis.rebound_names import is_handed_on
@@ -103,13 +103,14 @@ def lookups(other: Script, script: Script, function: ast.AST, names: tuple[str, 
     cls = script.parent(function)
     owner = cls if isinstance(cls, ast.ClassDef) and getattr(function, "name", "") != "__init__" else None
     wanted = {*names, *other.import_aliases(names)}
+    plain = isinstance(function, ast.FunctionDef) and not isinstance(cls, ast.ClassDef)
     local = owner is None and script.function(cls or function) is not None
     for part, receiver, key in _lookups(other):
         if local and (other is not script or receiver is not None):
             continue  # no object has it
         if not any(may_be_named(other, key, name) for name in wanted):
             continue
-        if not (_runs(other, part, wanted) or may_be_called(other, part) or _gives_all(other, part)):
+        if not (_runs(other, part, wanted) or may_be_called(other, part) or _gives_all(other, part, plain=plain)):
             continue
         if _is_called_by_name(other, part, wanted):
             continue  # one of those that are looked at
@@ -120,7 +121,7 @@ def lookups(other: Script, script: Script, function: ast.AST, names: tuple[str, 
             yield part
     if owner is None and not local and (other is script or not wanted.isdisjoint(other.module_scope.definitions)):
         made = other.syntax_index.mentions("__subclasses__") if isinstance(cls, ast.ClassDef) else []
-        yield from (*_kept_tables(other), *made)
+        yield from (*_kept_tables(other, plain=plain), *made)
 
 
 def reads_member(other: Script, ref: ClassRef, name: str) -> bool:
@@ -147,17 +148,17 @@ def _is_looked_at(script: Script, table: ast.expr) -> bool:
     return isinstance(around, ast.Call) and around.func is not table and last_name(around.func) in LOOKING
 
 
-def _kept_tables(other: Script) -> Iterator[ast.expr]:
+def _kept_tables(other: Script, *, plain: bool) -> Iterator[ast.expr]:
     """Where the names of a file are kept as a table or handed on, so that a function may be called out of it."""
     for name in other.syntax_index.mentions("globals"):
         if isinstance(name, ast.Name) and not other.definitions(name):
             call = other.parent(name)
             made = isinstance(call, ast.Call) and call.func is name
-            if not made or _is_kept(other, call):  # type: ignore[arg-type]
+            if not made or _is_kept(other, call, plain=plain):  # type: ignore[arg-type]
                 yield name
 
 
-def _is_kept(script: Script, table: ast.expr, depth: int = TABLES) -> bool:
+def _is_kept(script: Script, table: ast.expr, depth: int = TABLES, *, plain: bool) -> bool:
     """Whether a table of names goes where it is not seen what becomes of it."""
     around = script.parent(table)
     match around:
@@ -166,13 +167,13 @@ def _is_kept(script: Script, table: ast.expr, depth: int = TABLES) -> bool:
             return depth < TABLES and told and may_be_called(script, around)
         case ast.Attribute(attr="items" | "values"):
             call = script.parent(around)
-            return not isinstance(call, ast.Call) or _are_kept(script, call)
+            return not isinstance(call, ast.Call) or _are_kept(script, call, plain=plain)
         case ast.Attribute(attr=method):
             known = depth == TABLES and method in ("get", "pop")  # looked at for what they are asked
             return not known and method not in ("keys", "update", "setdefault", "clear", "__contains__")
         case ast.Assign(targets=[ast.Name() as target]) if depth:
             uses = (use for made in script.definitions(target) for use in script.uses(made))
-            return any(_is_kept(script, use, depth - 1) for use in uses)
+            return any(_is_kept(script, use, depth - 1, plain=plain) for use in uses)
         case ast.Call(func=ast.Name(id=name)):
             return name not in _NOT_CALLING | {"sorted", "list", "set", "tuple", "exec", "eval", "iter"}
         case ast.For() | ast.comprehension() | ast.Compare() | ast.Expr():
@@ -181,16 +182,18 @@ def _is_kept(script: Script, table: ast.expr, depth: int = TABLES) -> bool:
             return True
 
 
-def _are_kept(script: Script, pairs: ast.Call) -> bool:
+def _are_kept(script: Script, pairs: ast.Call, *, plain: bool) -> bool:
     """Whether all that a table of names holds goes where it may be called; where a loop goes through names and values,
-    that is seen."""
+    that is seen. With `plain` functions are asked for, which no test for classes lets through."""
     loop = script.parent(pairs)
     if not isinstance(loop, ast.For | ast.comprehension) or loop.iter is not pairs:
         return True
     elements = loop.target.elts if isinstance(loop.target, ast.Tuple) else [loop.target]
     values = [each for each in elements[-1:] if isinstance(each, ast.Name)]
     uses = (use for each in values for made in script.definitions(each) for use in script.uses(made))
-    return not values or any(may_be_called(script, use, deep=False) for use in uses)
+    return not values or any(
+        may_be_called(script, use, deep=False) and not (plain and type_tests.holds_class(script, use)) for use in uses
+    )
 
 
 def _runs(script: Script, part: ast.expr, wanted: set[str]) -> bool:
@@ -267,11 +270,11 @@ def _of_table(
                 yield call, owner, None
 
 
-def _gives_all(other: Script, part: ast.expr) -> bool:
+def _gives_all(other: Script, part: ast.expr, *, plain: bool) -> bool:
     """`for name, method in vars(Trainer).items()`, `inspect.getmembers(metrics)`"""
     match part:
         case ast.Call(func=ast.Attribute(attr="items" | "values" | "getmembers") | ast.Name(id="getmembers")):
-            return _are_kept(other, part)
+            return _are_kept(other, part, plain=plain)
         case _:
             return False
 
@@ -344,7 +347,7 @@ def may_be_called(script: Script, part: ast.expr, deep: bool = True) -> bool:
             name = script.qualname(function)
             if isinstance(function, ast.Name) and function.id in _NOT_CALLING and not script.definitions(function):
                 return False
-            return name is None or not name.startswith(CALLING_NOTHING) or script.is_project_name(function)
+            return name is None or not CALLING_NOTHING.match(name) or script.is_project_name(function)
         case ast.Attribute(attr=name):
             return name.startswith("__")
         case ast.Assign(targets=[ast.Name() as target]) if deep:

@@ -53,6 +53,25 @@ def narrowed(script: Script, name: ast.Name, values: Values) -> Values:
     return values
 
 
+def holds_class(script: Script, name: ast.Name) -> bool:
+    """Whether a name is read only where a test has said that it stands for a class."""
+    for call in script.syntax_index.calls_named("issubclass", "isclass", "isinstance"):
+        match call:
+            case ast.Call(args=[ast.Name(id=tested) as subject, *rest], keywords=[]) if tested == name.id:
+                if _asks_for_class(script, call.func, rest) and _is_told(script, call, subject, name):
+                    return True
+    return False
+
+
+def _asks_for_class(script: Script, function: ast.expr, rest: list[ast.expr]) -> bool:
+    """`issubclass(value, Model)`, `inspect.isclass(value)`, `isinstance(value, type)`"""
+    if script.qualname(function) == "inspect.isclass":
+        return True
+    builtin = function.id if isinstance(function, ast.Name) and not script.definitions(function) else ""
+    is_type = any(isinstance(each, ast.Name) and each.id == "type" for each in rest)
+    return builtin == "issubclass" or (builtin == "isinstance" and is_type)
+
+
 def _is_told(script: Script, test: ast.Call, subject: ast.Name, name: ast.Name) -> bool:
     """Whether a name is read only where a test has said yes of the very object."""
     bound = script.definitions(subject)

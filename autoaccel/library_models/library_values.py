@@ -42,7 +42,10 @@ HOLDING_NO_MODELS = frozenset("matplotlib pylab seaborn PIL cv2 numpy math rando
 TRAINING_WORDS = ("backward", "oader")
 
 # What calls none of the functions that it is given.
-CALLING_NOTHING = ("torch.nn.", "torch.optim.", "numpy.")
+CALLING_NOTHING = re.compile(
+    r"(torch\.nn|torch\.optim|numpy|inspect)\.(?!.*(lr_scheduler|swa_utils|vectorize|frompyfunc|fromfunction|apply_"
+    r"|piecewise|TripletMarginWithDistance|Transformer\w*Layer|getmembers))"
+)
 
 # Calls that hand back what their first argument is, as far as kinds go.
 TRANSPARENT = frozenset(

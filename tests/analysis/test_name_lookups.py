@@ -11,6 +11,7 @@ from autoaccel.analysis import Project, load
 from autoaccel.analysis.name_lookups import is_own_method, lookups, member_may_be, mentions, named_member, receiver
 
 FUNCTION = "def train(x): ...\n"
+ITEMS = "import inspect\nfor k, v in globals().items():\n    "
 METHOD = "class Agent:\n    def train(self, x): ...\n"
 CALLING = METHOD + "def call(agent, hook):\n    getattr(agent, hook)(1)\n"
 ATTRGETTER = "from operator import attrgetter, methodcaller\n"
@@ -28,6 +29,21 @@ FUNCTIONS = {
     "eval of something else": (FUNCTION + "y = eval('(0.9, 0.999)')\n", None),
     "a method called eval": (FUNCTION + "import torch\nnet = torch.nn.ReLU()\nnet.eval()\n", None),
     "a member of a library": (FUNCTION + "import torch\ngetattr(torch.optim, mode)(1)\n", None),
+    "globals, all that are classes": (FUNCTION + ITEMS + "if issubclass(v, Base):\n        v(1)\n", None),
+    "globals, classes of a name": (FUNCTION + ITEMS + "if k == m and inspect.isclass(v):\n        found = v\n", None),
+    "globals, all that are of a type": (FUNCTION + ITEMS + "if isinstance(v, type):\n        v(1)\n", None),
+    "globals, all classes in a list": (
+        FUNCTION + "x = [v(1) for k, v in globals().items() if isinstance(v, type)]",
+        None,
+    ),
+    "globals, all that are of another type": (FUNCTION + ITEMS + "if isinstance(v, A):\n        v(1)\n", "globals"),
+    "globals, those that are no classes": (
+        FUNCTION + ITEMS + "if not isinstance(v, type):\n        v(1)\n",
+        "globals",
+    ),
+    "globals, classes and others": (FUNCTION + ITEMS + "if m or isinstance(v, type):\n        v(1)\n", "globals"),
+    "globals, before it is asked": (FUNCTION + ITEMS + "v(1)\n    assert isinstance(v, type)\n", "globals"),
+    "globals, another one is asked": (FUNCTION + ITEMS + "if isinstance(w, type):\n        v(1)\n", "globals"),
     "a member of an object": (METHOD + FUNCTION + "getattr(Agent(), mode)(1)\n", None),
 }
 UNCALLED = "class Config:\n    def make(self, o, k):\n        getattr(o, k)(1)\n"
@@ -118,6 +134,20 @@ METHODS = {
     "printed": (METHOD + "print(getattr(Agent(), m))\n", None),
     "kept and printed": (METHOD + "x = getattr(Agent(), m)\nprint(x)\n", None),
     "handed on": (METHOD + "run(getattr(Agent(), m))\n", "getattr(Agent(), m)"),
+    "handed to a layer": (METHOD + "from torch import nn\nnn.ReLU(getattr(Agent(), m))\n", None),
+    "handed to a layer that calls it": (
+        METHOD + "from torch import nn\nnn.TransformerEncoderLayer(8, 2, activation=getattr(Agent(), m))\n",
+        "getattr(Agent(), m)",
+    ),
+    "handed to a schedule": (
+        METHOD + "from torch.optim.lr_scheduler import LambdaLR\nLambdaLR(o, getattr(Agent(), m))\n",
+        "getattr(Agent(), m)",
+    ),
+    "handed to numpy": (METHOD + "import numpy as np\nnp.asarray(getattr(Agent(), m))\n", None),
+    "handed to numpy, which calls it": (
+        METHOD + "import numpy as np\nnp.vectorize(getattr(Agent(), m))(x)\n",
+        "getattr(Agent(), m)",
+    ),
     "returned": (METHOD + "def f(m):\n    return getattr(Agent(), m)\n", "getattr(Agent(), m)"),
     "by its namespace": (METHOD + "vars(Agent)[m](Agent(), 1)\n", "vars(Agent)[m]"),
     "by the namespace of a class": (METHOD + "Agent.__dict__[m](Agent(), 1)\n", "Agent.__dict__[m]"),
