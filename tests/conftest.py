@@ -26,6 +26,7 @@ settings.load_profile("repeatable")
 
 
 _NEEDED = 4 << 30  # bytes that are free
+_MADE = 20_000  # objects between two looks for cycles
 
 
 @pytest.fixture(autouse=True)
@@ -68,8 +69,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Look through none of that again: neither here, nor in forks, where each page that is looked at is copied."""
+    """Look through none of that again: neither here, nor in forks, where each page that is looked at is copied.
+
+    What is made from then on is looked through less often than by default: nearly all of it is syntax trees, which
+    are let go of as a whole, and long before that were looked through again and again.
+    """
     gc.freeze()
+    gc.set_threshold(_MADE)
     gc.enable()
 
 
