@@ -20,12 +20,28 @@ LOWER = {
 LOOKED_AT = 24
 EVERY = len(PROJECTS) // LOOKED_AT
 """However many fixtures there are, each test takes about as many of them, from all rules."""
+AMONG = 8
+"""Of what lies beside one another, so many times as many as a test takes."""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository of some of the fixtures: there are others beside each, and few enough to be read for each."""
+    return tmp_path_factory.mktemp("repository") / "root"
+
+
+@pytest.fixture(scope="module")
+def neighbours(root: Path) -> list[properties.Texts]:
+    found = properties.smaller_repository(root, EVERY // AMONG)
+    assert len(found) // LOOKED_AT >= AMONG
+    return found
 
 
 @pytest.mark.parametrize(("number", "bound"), list(enumerate(LOWER)), ids=list(LOWER))
-def test_lower_bounds_add_no_finding(number: int, bound: str) -> None:
+def test_lower_bounds_add_no_finding(number: int, bound: str, neighbours: list[properties.Texts]) -> None:
     findings = 0
-    for texts in (PROJECTS if bound in properties.BESIDE else ALONE)[number % EVERY :: EVERY]:
+    projects, every = (neighbours, AMONG) if bound in properties.BESIDE else (ALONE, EVERY)
+    for texts in projects[number % every :: every]:
         full = properties.said(texts)
         findings += sum(map(len, full.values()))
         for lower in LOWER[bound]:
@@ -34,8 +50,8 @@ def test_lower_bounds_add_no_finding(number: int, bound: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(1, 5))
-def test_another_order_changes_nothing(seed: int) -> None:
-    for texts in (PROJECTS if seed == 1 else ALONE)[seed::EVERY]:
+def test_another_order_changes_nothing(seed: int, neighbours: list[properties.Texts]) -> None:
+    for texts in neighbours[seed::AMONG] if seed == 1 else ALONE[seed::EVERY]:
         assert properties.in_another_order(texts, seed) == properties.in_order(texts)
 
 
@@ -55,8 +71,10 @@ def test_a_rule_alone_finds_what_it_finds_among_all() -> None:
     assert findings > 20, "there is little to lose"
 
 
-def test_every_hash_seed_gives_the_same_bytes() -> None:
-    started = [properties.digest_elsewhere(seed, "--every", str(EVERY)) for seed in range(3)]
+def test_every_hash_seed_gives_the_same_bytes(root: Path, neighbours: list[properties.Texts]) -> None:
+    assert len(neighbours[::AMONG]) >= LOOKED_AT
+    some = ("--root", str(root), "--every", str(AMONG))
+    started = [properties.digest_elsewhere(seed, *some) for seed in range(3)]
     digests = {process.communicate()[0] for process in started}
     assert len(digests) == 1
     assert len(digests.pop().strip()) == 64

@@ -20,16 +20,25 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=4, help="hash seeds and orders to compare")
     parser.add_argument("--every", type=int, default=1, help="only every n-th project (a quick look)")
     parser.add_argument("--start", type=int, default=0, help="the first project: with --every, another part of them")
+    parser.add_argument("--root", type=Path, default=properties.ROOT, help="a repository of other fixtures")
     parser.add_argument("--digest", action="store_true", help="print the digest of all rewrites and end")
     options = parser.parse_args()
     part = slice(options.start, None, options.every)
-    fixtures, repositories = list(properties.fixtures()), list(properties.repositories(options.folders))
+    fixtures, repositories = list(properties.fixtures(options.root)), list(properties.repositories(options.folders))
     projects = [*fixtures, *repositories][part]
     if options.digest:
         with collecting_afterwards():
             print(properties.digest(projects))
         return 0
-    arguments = [*map(str, options.folders), "--every", str(options.every), "--start", str(options.start)]
+    arguments = [
+        *map(str, options.folders),
+        "--root",
+        str(options.root),
+        "--every",
+        str(options.every),
+        "--start",
+        str(options.start),
+    ]
     lower = dict(properties.variants())
     findings, wrong = 0, Counter[str]()
     for given, texts in zip(projects, [*map(properties.alone, fixtures), *repositories][part], strict=True):

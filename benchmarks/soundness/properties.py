@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -34,13 +35,24 @@ _IN_VAIN = re.compile(r"too few|too short to gain|hold no tensors|changes from s
 """What is said of a finding that is right and gains nothing, after all else that speaks against it was asked."""
 
 
-def fixtures() -> Iterator[Texts]:
+def fixtures(root: Path = ROOT) -> Iterator[Texts]:
     """The inputs of all fixtures, and the scripts among them; each with the files of its project."""
-    for folder in sorted(each for each in (ROOT / "fixtures").iterdir() if each.is_dir()):
+    for folder in sorted(each for each in (root / "fixtures").iterdir() if each.is_dir()):
         for path in sorted(folder.glob("*.py")):
             yield _read([path])
         for inner in sorted(each for each in folder.iterdir() if each.is_dir() and each.name != "__pycache__"):
             yield _read(each for each in sorted(inner.rglob("*.py")) if "expected" not in each.relative_to(inner).parts)
+
+
+def smaller_repository(root: Path, every: int) -> list[Texts]:
+    """Every n-th fixture, in a repository of their own: all files around a fixture are searched for what imports it."""
+    (root / ".git").mkdir(parents=True)
+    for texts in itertools.islice(fixtures(), 0, None, every):
+        for path, text in texts.items():
+            copied = root / path.relative_to(ROOT)
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            copied.write_text(text, encoding="utf-8")
+    return list(fixtures(root))
 
 
 def alone(texts: Texts) -> Texts:
