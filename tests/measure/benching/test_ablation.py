@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +19,10 @@ SCRIPTS = Path(__file__).resolve().parents[3] / "fixtures" / "scripts"
 
 
 @pytest.fixture(scope="module")
-def found() -> Changes:
-    """What rules find in a script of many opportunities."""
-    script = SCRIPTS / "mnist.py"
+def found(tmp_path_factory: pytest.TempPathFactory) -> Changes:
+    """What rules find in a script of many opportunities; in no repository, whose files would be searched for each
+    subset of them."""
+    script = Path(shutil.copy(SCRIPTS / "mnist.py", tmp_path_factory.mktemp("alone")))
     settings = configure(script.parent, config=None, isolated=True, inline=[], overrides={})
     return changes.find([script], settings)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,9 +31,11 @@ def _idle(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def found() -> Changes:
-    settings = configure(SCRIPT.parent, config=None, isolated=True, inline=[], overrides={})
-    return changes.find([SCRIPT], settings)
+def found(tmp_path_factory: pytest.TempPathFactory) -> Changes:
+    """What rules find in the script; in no repository, whose files would be searched for each subset of it."""
+    script = Path(shutil.copy(SCRIPT, tmp_path_factory.mktemp("alone")))
+    settings = configure(script.parent, config=None, isolated=True, inline=[], overrides={})
+    return changes.find([script], settings)
 
 
 @dataclass
