@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autoaccel.notebooks.cells import cells
@@ -25,7 +25,10 @@ def candidates(before: str, after: str) -> tuple[str, ...]:
         return ()
     old, new = ast.parse(before), ast.parse(after)
     names = dict.fromkeys(name for _, name, _ in _imports(old))
-    names = {each: None for each in names if _uses(old, each) and not _uses(new, each)}
+    if not (gone := _unused(new, names)):
+        return ()
+    never = _unused(old, gone)
+    names = {each: None for each in names if each in gone and each not in never}
     return tuple(each for each in names if not re.search(rf"#\s*type:.*\b{re.escape(each)}\b", after))
 
 
@@ -86,15 +89,17 @@ def _imports(tree: ast.Module) -> Iterator[tuple[ast.Import | ast.ImportFrom, st
                 yield statement, alias.asname or alias.name, alias
 
 
-def _uses(tree: ast.Module, name: str) -> bool:
-    """Whether anything but its import may speak of a name, texts included."""
-    word = re.compile(rf"\b{re.escape(name)}\b")
+def _unused(tree: ast.Module, names: Iterable[str]) -> set[str]:
+    """The names of which nothing but their import may speak, texts included."""
+    left = set(names)
     for node in ast.walk(tree):
+        if not left:
+            break
         match node:
-            case ast.Name(id=used) if used == name:
-                return True
-            case ast.Global(names=names) | ast.Nonlocal(names=names) if name in names:
-                return True
-            case ast.Constant(value=str(value)) if word.search(value):
-                return True
-    return False
+            case ast.Name(id=used):
+                left.discard(used)
+            case ast.Global(names=used) | ast.Nonlocal(names=used):
+                left.difference_update(used)
+            case ast.Constant(value=str(value)):
+                left -= {each for each in left if each in value and re.search(rf"\b{re.escape(each)}\b", value)}
+    return left
