@@ -102,6 +102,7 @@ def whatever_it_gains(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True, scope="module")
 def _frozen() -> Iterator[None]:
     yield
+    gc.collect(1)  # what is frozen would never be let go of: loaders have processes
     gc.freeze()  # commands that tests run in this process end by thawing everything
 
 
