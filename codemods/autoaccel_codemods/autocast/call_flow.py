@@ -223,6 +223,7 @@ def _given_method(search: Search, low: Low, call: ast.Call, function: ast.Attrib
         if not storage_flow.store(search, low._replace(part=part), receiver, set()):
             search.sink(low, skip_reasons.IN_CONTAINER)
         elif name == "setdefault":
+            search.kept.append((low._replace(part=None), script, call))
             search.pass_on(low, call)
         return
     tensor = script.kind(receiver) in (Kind.TENSOR, Kind.BATCH, Kind.PARAMETER)

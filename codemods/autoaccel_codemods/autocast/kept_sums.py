@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import last_name
+from autoaccel_codemods.autocast.storage_flow import constant_key, is_container
 
 if TYPE_CHECKING:
-    from autoaccel_codemods.autocast.low_precision_flow import Low, Search
+    from autoaccel_codemods.autocast.low_precision_flow import Low, Search, ValuePart
 
-_SUMS = frozenset("add sub subtract lerp add_ sub_ subtract_ lerp_".split())
+_SUMS = frozenset("add sub subtract lerp add_ sub_ subtract_ lerp_ addcmul_ index_add_ scatter_add_".split())
 _TENSORS = frozenset({Kind.TENSOR, Kind.PARAMETER, Kind.BATCH})
 
 
@@ -23,16 +24,18 @@ def found(search: Search) -> Iterator[Low]:
     for (node, _), causes in search.causes.items():
         made_of.setdefault(node, set()).update(each.node for each in causes)
     for low, script, read in search.kept:
-        if _is_begun_before(script, read):
+        if _is_begun_before(search, script, read):
             continue
-        if _is_added_to(script, read) or _is_sum_with(search, made_of, low.node, read):
+        if _is_added_to(script, read, low.part) or _is_sum_with(search, made_of, low.node, read):
             yield low
     for low, target in search.added:
         kinds = low.script.values(target).kinds
         holder = target.value if isinstance(target, ast.Subscript) else target
-        if not isinstance(holder, ast.Attribute) or (kinds and kinds <= _TENSORS):
+        if not isinstance(holder, ast.Attribute) and not is_container(low.script, holder):
+            continue  # an element of what may be a tensor keeps its precision
+        if kinds and kinds <= _TENSORS:
             continue
-        if not _is_begun_before(low.script, target):
+        if not _is_begun_before(search, low.script, target):
             yield low
 
 
@@ -61,44 +64,69 @@ def _is_sum(node: ast.expr) -> bool:
             return False
 
 
-def _is_added_to(script: Script, read: ast.expr) -> bool:
-    """`self.mean.mul_(0.9).add_(x.mean(), alpha=0.1)`, of a tensor that was kept in low precision."""
-    node: ast.AST | None = read
-    while isinstance(part := script.parent(node) if node is not None else None, ast.Attribute):
-        call = script.call_of(part)
-        if call is not None and part.attr in _SUMS and part.attr.endswith("_"):
+def _is_added_to(script: Script, read: ast.expr, part: ValuePart) -> bool:
+    """Whether a tensor that was kept in low precision is changed in place, also by another name: `self.sums += x`,
+    `SUMS["x"][i] += x`, `self.mean.mul_(0.9).add_(x.mean(), alpha=0.1)`."""
+    name = script.parent(read)
+    if isinstance(name, ast.Assign) and name.value is read:
+        found = [each for target in name.targets if isinstance(target, ast.Name) for each in script.definitions(target)]
+        named = [use for each in found for use in (*script.uses(each), *script.reaching_definitions.additions(each))]
+        if any(_is_changed(script, use, part) for use in named if script.parent(use) is not name):
             return True
-        if part.attr != "data" and not (call is not None and part.attr.endswith("_")):
-            return False
-        node = call or part
-    return False
+    return _is_changed(script, read, part)
 
 
-def _is_begun_before(script: Script, read: ast.expr) -> bool:
-    """Whether the same call has bound it to something else, above in the same function: `self.loss = 0`."""
-    whole: ast.AST = read
+def _is_changed(script: Script, node: ast.expr, part: ValuePart) -> bool:
+    while True:
+        match script.parent(node):
+            case ast.AugAssign(target=target, op=ast.Add() | ast.Sub()) if target is node:
+                return True
+            case ast.Subscript(value=value, slice=index) as around if value is node:
+                key = constant_key(index)
+                if part is not None and part[0] == "at" and key is not None and key != part[1]:
+                    return False
+                node, part = around, None
+            case ast.Attribute(attr=name) as around:
+                call = script.call_of(around)
+                if call is not None and name in _SUMS and name.endswith("_"):
+                    return True
+                if name != "data" and not (call is not None and name.endswith("_")):
+                    return False
+                node = call or around
+            case _:
+                return False
+
+
+def _is_begun_before(search: Search, script: Script, read: ast.expr) -> bool:
+    """Whether the same call has bound it to something else, above in the same function: `self.loss = 0`; above a loop
+    over steps it has not."""
+    inner, whole = read, read
+    while isinstance(inner, ast.Subscript):
+        inner = inner.value
     while isinstance(around := script.parent(whole), ast.Subscript) and around.value is whole:
         whole = around
-    text = ast.unparse(whole)
+    texts = {ast.unparse(inner), ast.unparse(whole)}
     function = script.function(read)
     for around in (whole, *script.ancestors(whole)):
-        if around is function:
+        if around is function or around in search.loops:
             return False
         block = script.parent(around)
         for name in ("body", "orelse", "finalbody"):
             statements = getattr(block, name, None)
             if isinstance(statements, list) and around in statements:
-                if any(_binds(each, text) for each in statements[: statements.index(around)]):
+                if any(_binds(each, texts) for each in statements[: statements.index(around)]):
                     return True
     return False
 
 
-def _binds(statement: ast.stmt, text: str) -> bool:
+def _binds(statement: ast.stmt, texts: set[str]) -> bool:
     """Whether a statement binds what is spelled so, to what is not made of it."""
     match statement:
         case ast.Assign(targets=targets, value=value):
             names = [part for each in targets for part in (each.elts if isinstance(each, ast.Tuple) else [each])]
             made = (each for each in ast.walk(value) if isinstance(each, ast.expr))
-            return any(ast.unparse(each) == text for each in names) and all(ast.unparse(each) != text for each in made)
+            return any(ast.unparse(each) in texts for each in names) and all(
+                ast.unparse(each) not in texts for each in made
+            )
         case _:
             return False

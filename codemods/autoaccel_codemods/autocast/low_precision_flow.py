@@ -185,10 +185,12 @@ class Search:
             elif low.auto:  # in a region, one of the two may be what autocast computes in float32
                 self.problem(low, reason)
         for low, kept in self.running:
-            if any(
-                each in self.nodes or low.script.values(each).kinds & _NOTHING_YET for each in _begun(low.script, kept)
-            ):
+            begun = [*_begun(low.script, kept)]
+            if any(each in self.nodes or low.script.values(each).kinds & _NOTHING_YET for each in begun):
                 self.sink(low, skip_reasons.RUNNING_SUMS)
+            if not isinstance(kept.ctx, ast.Load):  # a tensor that is changed in place stays as it was made
+                for made in [each for each in self.known if each.node in begun]:
+                    self.sink(made, skip_reasons.RUNNING_SUMS)
         for low in [*kept_sums.found(self)]:
             self.sink(low, skip_reasons.RUNNING_SUMS)
 

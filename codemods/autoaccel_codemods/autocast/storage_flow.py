@@ -9,7 +9,7 @@ from autoaccel.analysis import name_lookups
 from autoaccel.analysis.callables import called_name
 from autoaccel.analysis.classes import lineage
 from autoaccel.analysis.name_lookups import may_be_named
-from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value
+from autoaccel.dataflow.abstract_values import ClassRef, Kind, Value, Values
 from autoaccel.dataflow.call_arguments import given_values
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.library_models.autocast_operations import FLOAT32, LOWER
@@ -72,6 +72,9 @@ def _uses(search: Search, low: Low, definition: Definition) -> None:
         else:
             _note_outliving(search, low, definition, use)
             search.mark(script, use, low.part, low, auto=search.at(script, use, low), free=low.free)
+    if definition.how == "global":
+        targets = [each.target for each in script.find(ast.AugAssign) if isinstance(each.target, ast.Name)]
+        search.kept += ((low, script, each) for each in targets if definition in script.definitions(each))
     for added in script.reaching_definitions.additions(definition):
         for each in script.definitions(added):
             if each is not definition:
@@ -81,10 +84,14 @@ def _uses(search: Search, low: Low, definition: Definition) -> None:
 
 
 def _note_outliving(search: Search, low: Low, definition: Definition, use: ast.expr) -> None:
-    """What a function binds or fills for those around it is there in the next call as well."""
-    function = low.script.function(low.node)
-    if function is not None and (definition.how == "global" or definition.scope.node is not function):
-        search.kept.append((low, low.script, use))
+    """What a function binds or fills for those around it is there in the next call as well, and what a loop over steps
+    fills in its next turn."""
+    script = low.script
+    function = script.function(low.node)
+    outside = function is not None and (definition.how == "global" or definition.scope.node is not function)
+    turns = search.loops.intersection(script.loops(use)) if script is search.script else ()
+    if outside or any(script.inside(low.node, each) and not script.inside(definition.node, each) for each in turns):
+        search.kept.append((low, script, use))
 
 
 def _uses_once(search: Search, low: Low, definition: Definition) -> None:
@@ -133,9 +140,17 @@ def attribute_holds(
             owners = other.values(owner)
             if of_tensors and owners and all(_is_no_tensor(value) for value in owners):
                 continue
-            pairs = ((one, value.cls) for value in owners for one in classes)
-            if not all(one is not None and (known if each is None else not _related(one, each)) for one, each in pairs):
+            if _may_be_of(classes, owners, known=known):
                 _kept(search, low, other, read, part)
+        for target in other.syntax_index.stored(name):
+            if isinstance(other.parent(target), ast.AugAssign) and _may_be_of(classes, other.values(target.value)):
+                search.kept.append((low, other, target))
+
+
+def _may_be_of(classes: list[ClassRef | None], owners: Values, *, known: bool = False) -> bool:
+    """Whether one of some objects may be of one of some classes; one of no class is `known` to be none."""
+    pairs = ((one, value.cls) for value in owners for one in classes)
+    return not all(one is not None and (known if each is None else not _related(one, each)) for one, each in pairs)
 
 
 def _is_no_tensor(value: Value) -> bool:
