@@ -28,7 +28,7 @@ from autoaccel.pytorch.changing_calls import (
     possible_changes,
     writes,
 )
-from autoaccel.pytorch.loader_inputs import LoaderInputs
+from autoaccel.pytorch.loader_inputs import IMMUTABLE, LoaderInputs
 from autoaccel.pytorch.unseen_modules import calls_of_unseen_modules
 
 _CONTAINERS = frozenset({Kind.SEQUENCE, Kind.MAPPING, Kind.ARRAY})
@@ -101,6 +101,8 @@ def _is_change(inputs: LoaderInputs, file: Script, node: ast.AST) -> bool:
             return inputs.reads(file, owner, attr)
         case ast.Attribute(value=owner, attr=attr) if inputs.is_own(file, owner, attr):
             return True
+        case ast.Attribute() if _is_added_to(file, node) and inputs.touched(file, node):
+            return True  # `self.bank *= 0.9`, of a view of what the dataset holds
         case ast.Subscript(value=owner, slice=ast.Constant(value=str())) if isinstance(
             file.parent(node), ast.AugAssign
         ):
@@ -109,6 +111,11 @@ def _is_change(inputs: LoaderInputs, file: Script, node: ast.AST) -> bool:
             return inputs.touched(file, owner)
         case _:
             return False
+
+
+def _is_added_to(file: Script, attribute: ast.Attribute) -> bool:
+    """Whether what an attribute holds may be changed in place by `x.a += …`: no number, which is bound anew."""
+    return isinstance(file.parent(attribute), ast.AugAssign) and not file.values(attribute).kinds <= IMMUTABLE
 
 
 def readings(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[ScriptNode]:

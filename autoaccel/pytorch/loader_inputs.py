@@ -30,6 +30,7 @@ PARTS = frozenset(ALL)
 IMMUTABLE = frozenset({Kind.NUMBER, Kind.STRING, Kind.BOOL, Kind.NONE, Kind.DTYPE, Kind.DEVICE})
 TRAINING = frozenset({Kind.MODULE, Kind.LOSS_FUNCTION, Kind.OPTIMIZER, Kind.SCHEDULER})
 _MEMORY = frozenset({Kind.TENSOR, Kind.ARRAY})
+_MADE_BY_LOADERS = frozenset({"sampler", "batch_sampler"})
 _OF_TENSORS = frozenset("data grad T shape weight bias".split())
 
 
@@ -55,6 +56,8 @@ class LoaderInputs:
         """Names under which objects were handed over, by scope."""
         self.words = {part for part in parts if part in made.settings}
         """What objects whose values are not known are called where they are handed over."""
+        self.of_loader = _MADE_BY_LOADERS.intersection(parts) - made.settings.keys()
+        """The attributes of the loader under which it keeps what it makes itself of its settings."""
         self.arguments: set[tuple[Script, str]] = set()
         """The same for what goes into objects out of sight, by file."""
         self.fields: set[str] = set()
@@ -101,7 +104,8 @@ class LoaderInputs:
                 loaders = [value for value in file.values(owner) if value.kind is Kind.LOADER]
                 known = [value for value in loaders if isinstance(value.node, ast.Call)]
                 if known and len(known) == len(loaders):
-                    return attr in self.words and any(value.node in self.objects for value in known)
+                    of_loader = attr in self.words or attr in self.of_loader
+                    return of_loader and any(value.node in self.objects for value in known)
                 return attr in self.words and (unknown or bool(loaders))  # of a loader that is told by its use
             case ast.Attribute(attr=attr):
                 return unknown and attr not in _OF_TENSORS and (attr in self.fields or self._is_called(file, attr))
@@ -159,6 +163,7 @@ class LoaderInputs:
         hidden = any(value.node in self.opaque for value in values) or (
             name is not None and self._is_called(file, name) and Kind.UNKNOWN in values.kinds
         )
+        hidden |= isinstance(owner, ast.Attribute) and owner.attr in self.of_loader
         memory = attr in ("data", "T") and any(value.cls is None for value in values)  # of a tensor
         return hidden or memory or attr in self.attributes or attr in self.methods or attr.startswith("__")
 
@@ -225,6 +230,8 @@ class LoaderInputs:
             return True
         if attr not in self.own or attr in _OF_TENSORS:
             return False
+        if any(value.kind is Kind.LOADER and value.node in self.objects for value in file.values(owner)):
+            return True  # `loader.scale = 2`, of a loader whose own method collates
         return Kind.UNKNOWN in file.values(owner).kinds or (file.qualname(owner) or "").startswith("__main__.")
 
 
