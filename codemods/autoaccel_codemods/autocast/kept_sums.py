@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
 from autoaccel.dataflow.syntax_index import last_name
-from autoaccel_codemods.autocast.storage_flow import constant_key, is_container
+from autoaccel_codemods.autocast.storage_flow import CONTAINERS, constant_key, is_container
 
 if TYPE_CHECKING:
     from autoaccel_codemods.autocast.low_precision_flow import Low, Search, ValuePart
@@ -33,8 +33,8 @@ def found(search: Search) -> Iterator[Low]:
         holder = target.value if isinstance(target, ast.Subscript) else target
         if not isinstance(holder, ast.Attribute) and not is_container(low.script, holder):
             continue  # an element of what may be a tensor keeps its precision
-        if kinds and kinds <= _TENSORS:
-            continue
+        if low.part is not None or (kinds and kinds <= _TENSORS):
+            continue  # of containers, which are put together
         if not _is_begun_before(search, low.script, target):
             yield low
 
@@ -67,20 +67,31 @@ def _is_sum(node: ast.expr) -> bool:
 def _is_added_to(script: Script, read: ast.expr, part: ValuePart) -> bool:
     """Whether a tensor that was kept in low precision is changed in place, also by another name: `self.sums += x`,
     `SUMS["x"][i] += x`, `self.mean.mul_(0.9).add_(x.mean(), alpha=0.1)`."""
-    name = script.parent(read)
-    if isinstance(name, ast.Assign) and name.value is read:
-        found = [each for target in name.targets if isinstance(target, ast.Name) for each in script.definitions(target)]
-        named = [use for each in found for use in (*script.uses(each), *script.reaching_definitions.additions(each))]
-        if any(_is_changed(script, use, part) for use in named if script.parent(use) is not name):
-            return True
+    for name, held in _names(script, read, part):
+        for each in script.definitions(name):
+            uses = (*script.uses(each), *script.reaching_definitions.additions(each))
+            if any(_is_changed(script, use, held) for use in uses):
+                return True
     return _is_changed(script, read, part)
+
+
+def _names(script: Script, read: ast.expr, part: ValuePart) -> Iterator[tuple[ast.Name, ValuePart]]:
+    """The names that are bound to what is kept, or to its elements: `sums = self.sums`, `for each in self.sums`."""
+    match script.parent(read):
+        case ast.Assign(targets=targets, value=value) if value is read:
+            yield from ((target, part) for target in targets if isinstance(target, ast.Name))
+    for loop in script.ancestors(read):
+        if isinstance(loop, ast.stmt):
+            if isinstance(loop, ast.For) and script.inside(read, loop.iter):
+                yield from ((name, None) for name in script.within(loop.target, ast.Name))
+            return
 
 
 def _is_changed(script: Script, node: ast.expr, part: ValuePart) -> bool:
     while True:
         match script.parent(node):
-            case ast.AugAssign(target=target, op=ast.Add() | ast.Sub()) if target is node:
-                return True
+            case ast.AugAssign(target=target, op=ast.Add() | ast.Sub(), value=value) if target is node:
+                return script.kind(value) not in (*CONTAINERS, Kind.STRING)
             case ast.Subscript(value=value, slice=index) as around if value is node:
                 key = constant_key(index)
                 if part is not None and part[0] == "at" and key is not None and key != part[1]:
