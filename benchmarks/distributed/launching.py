@@ -69,10 +69,11 @@ def launch(
     groups = tuple(living)
     ended: dict[int, int | None] = dict.fromkeys(range(ranks))
     while living and time.monotonic() - began < limit:
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if pid:
-            ended[living.pop(pid)] = os.waitstatus_to_exitcode(status)
-        else:
+        waited = [os.waitpid(pid, os.WNOHANG) for pid in living]  # this process may have other children
+        for pid, status in waited:
+            if pid:
+                ended[living.pop(pid)] = os.waitstatus_to_exitcode(status)
+        if living:
             time.sleep(0.005)
     seconds = time.monotonic() - began
     for pid in living:
