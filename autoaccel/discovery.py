@@ -94,15 +94,19 @@ def find(paths: Sequence[Path], scope_of: Callable[[str], FileFilter] = lambda _
     return FoundFiles(tuple(files.values()), tuple(barren), tuple(problems), tuple(left), frozenset(named))
 
 
-def files_below(folder: str, most: int | None = None) -> list[str] | None:
+def files_below(folder: str, most: int | None = None, seen: list[str] | None = None) -> list[str] | None:
     """The Python files and notebooks below a folder, but for what is no source of the project's or ignored by git;
-    None where there are more than `most`, or too many files of any kind."""
+    None where there are more than `most`, or too many files of any kind. `seen` gets what the answer depends on: the
+    folders, and the files that say what git ignores."""
     outside = FileFilter(exclude=(Patterns(_NO_SOURCES, folder),))
     walk = _Walk(lambda _: outside, [], most_entries=_MOST_ENTRIES, most=most)
     try:
         found = walk.files(Path(folder))
     except _TooManyError:
         return None
+    finally:
+        if seen is not None:
+            seen += walk.seen
     return sorted(os.path.normpath(path) for _, path in found)
 
 
@@ -141,6 +145,8 @@ class _Walk:
         self._most_entries, self._most = most_entries, most
         self.links: list[tuple[str, Path]] = []
         """Links that lead out of the folder that was walked: what to, and what they are called."""
+        self.seen: list[str] = []
+        """The folders that were walked, and the files that say what git ignores."""
         self._matchers: dict[Patterns, Matcher] = {}
         self._folders: dict[str, str] = {}
 
@@ -165,12 +171,13 @@ class _Walk:
         """The Python files and notebooks below a folder, each with the name that it has without links."""
         base, home = os.path.abspath(folder), os.path.realpath(folder)
         scope = self.scope_of(base)
-        ignoring = _inherited(base, self.problems) if scope.respect_gitignore else ()
+        ignoring = _inherited(base, self.problems, self.seen) if scope.respect_gitignore else ()
         shown = "" if str(folder) == "." else str(folder)
         stack = [(base, home, shown, scope, self._excluding(scope, base), ignoring)]
         found, seen = [], 0
         while stack:
             path, real, shown, scope, excluding, ignoring = stack.pop()
+            self.seen.append(path)
             own = self.scope_of(path)
             if own is not scope:
                 scope, excluding = own, self._excluding(own, base)
@@ -186,7 +193,8 @@ class _Walk:
             if not scope.respect_gitignore:
                 ignoring = ()
             elif any(entry.name == ".gitignore" for entry in entries):
-                ignoring = (*ignoring, *_ignore_file(path, os.path.join(path, ".gitignore"), self.problems))
+                self.seen.append(os.path.join(path, ".gitignore"))
+                ignoring = (*ignoring, *_ignore_file(path, self.seen[-1], self.problems))
             rules = (*ignoring, *excluding)
             folders = []
             for entry in entries:
@@ -251,8 +259,9 @@ def _ignored(path: str, name: str, is_folder: bool, rules: Sequence[_Rule]) -> b
     return False
 
 
-def _inherited(folder: str, problems: list[str]) -> tuple[_Rule, ...]:
-    """What the repository around a folder ignores; nothing where it ignores the folder itself, which was asked for."""
+def _inherited(folder: str, problems: list[str], seen: list[str]) -> tuple[_Rule, ...]:
+    """What the repository around a folder ignores; nothing where it ignores the folder itself, which was asked for.
+    `seen` gets the files that say so, and those that could."""
     above = [folder]
     while not os.path.exists(os.path.join(above[-1], ".git")):
         parent = os.path.dirname(above[-1])
@@ -261,13 +270,14 @@ def _inherited(folder: str, problems: list[str]) -> tuple[_Rule, ...]:
         above.append(parent)
     top = above[-1]
     git = _git_folder(top)
-    rules = (
-        *_ignore_file(top, _excludes_file(git), problems),
-        *_ignore_file(top, os.path.join(git, "info", "exclude"), problems),
-    )
-    for parent, child in zip(above[:0:-1], above[-2::-1], strict=True):
-        rules = (*rules, *_ignore_file(parent, os.path.join(parent, ".gitignore"), problems))
-        if _ignored(child, os.path.basename(child), True, rules):
+    named = [(top, each) for each in (_excludes_file(git), os.path.join(git, "info", "exclude"))]
+    named += [(each, os.path.join(each, ".gitignore")) for each in above[:0:-1]]
+    seen += (path for _, path in named)
+    rules: tuple[_Rule, ...] = ()
+    below = [None, None, *above[-2::-1]]
+    for (parent, path), child in zip(named, below, strict=True):
+        rules = (*rules, *_ignore_file(parent, path, problems))
+        if child is not None and _ignored(child, os.path.basename(child), True, rules):
             return ()
     return rules
 

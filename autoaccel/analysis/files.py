@@ -163,6 +163,11 @@ class Files:
         """Who imports whom, and who mentions what."""
         return ProjectIndex(self.paths, self._summaries, self.modules, self.bounds.beside, self.bounds.around)
 
+    @property
+    def index_depends_on(self) -> set[str]:
+        """What on the disk the index follows from; nothing as long as nobody has asked it."""
+        return self.index.depends_on if "index" in vars(self) else set()
+
     def ask(self, question: str, path: Path, name: str = "") -> KnownFiles:
         """What the index says: who has to do with a file, or with a name of it."""
         key = (question, path, name)

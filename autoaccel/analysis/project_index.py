@@ -60,6 +60,7 @@ class ProjectIndex:
         self._near: dict[str, tuple[int, ...]] = {}  # by folder: its files that are none of the project
         # by repository: its files that are none of the project, and their texts
         self._whole: dict[str, dict[int, bytes | None]] = {}
+        self._walked: list[str] = []  # what those depend on
         self._around_tops: dict[str, int] = {}  # by repository: those files, as a set with those of the project
         self._far: dict[int, int] = {}  # by file: those of them that import it, over any number of imports
         self._reached: dict[tuple[int, bool], int | None] = {}  # None where these are too many
@@ -90,6 +91,11 @@ class ProjectIndex:
         around = [self._graph.paths[each] for files in self._whole.values() for each in files]
         return [*dict.fromkeys((*entered, *around))]
 
+    @property
+    def depends_on(self) -> set[str]:
+        """The files and folders that all of this follows from, but for the given texts."""
+        return {*self.folders, *self.outside, *self._walked}
+
     def with_text(self, path: Path, summary: Summary) -> ProjectIndex:
         """This index with another summary for one file."""
         index = copy(self)
@@ -98,6 +104,10 @@ class ProjectIndex:
         index._words = self._words.without(number, index._graph)
         index._near, index._crowded, index._defined = self._near.copy(), self._crowded.copy(), self._defined.copy()
         index._far = {}
+        # Its text need not be searched for imports: they are known.
+        index._whole = {
+            top: {**files, **dict.fromkeys({number} & files.keys(), b"")} for top, files in self._whole.items()
+        }
         index._storing &= ~(1 << number)
         index._assigned = {
             name: {each for each in known if each[0] != number} for name, known in self._assigned.items()
@@ -363,7 +373,7 @@ class ProjectIndex:
             return {}
         known = self._whole.get(top)
         if known is None:
-            below = files_below(top, self._around + self._project.bit_count())
+            below = files_below(top, self._around + self._project.bit_count(), self._walked)
             paths = {*below, *self._summaries.given_below(top)} if below is not None else set[str]()
             numbers = [self._graph.number(each) for each in sorted(paths)]
             others = [each for each in numbers if not self._project >> each & 1]

@@ -6,6 +6,8 @@ It stands in the place of the file, saved or not, and so do the other texts that
 from __future__ import annotations
 
 import dataclasses
+import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,23 +29,60 @@ from autoaccel.rewriting.places import raw_lines
 from autoaccel.rewriting.record import Failure, Range, Record, Report
 from autoaccel.sources import Source, SourceError
 
+_TICK = 50_000_000
+"""Nanoseconds by which clocks of file systems may be behind."""
+
 Configure = Callable[[Path], Configuration]
 """Gives the configuration of a file. Raises `ConfigError`."""
 
 
 class Surroundings:
-    """The files around the texts that are looked at, one after the other. Each look finds them as they are then; what
-    the texts before were parsed to is kept for those that are the same."""
+    """The files around the texts that are looked at, one after the other. Each look finds them as they are then: what
+    the texts before were parsed to, and who imports whom, is kept for as long as nothing that it follows from is
+    another on the disk."""
 
     def __init__(self) -> None:
         self._files = Files()
+        self._disk: dict[str, object] | None = None
+        self._began = 0
 
     def project(self, source: Source, path: Path, others: Mapping[Path, str]) -> Project:
+        """The files around a text. `noted` is to be called when it was looked at."""
         texts = {each: "\n".join(split_lines(notebooks.of_text(text, each).text)) for each, text in others.items()}
         files = Files((path,), {**texts, path: source.text})
-        files.keep_trees(self._files)
+        if self._are_as_they_were(files, *files.paths):
+            files = self._files.changed(path, source.text)
+        else:
+            files.keep_trees(self._files)
+            self._disk, self._began = {}, time.time_ns()
         self._files = files
         return Project(files)
+
+    def noted(self) -> None:
+        """Note what the answer follows from; not what was written to meanwhile."""
+        if self._disk is not None:
+            self._disk |= {each: _on_disk(each) for each in self._files.index_depends_on - self._disk.keys()}
+            newest = max((each[0] for each in self._disk.values() if isinstance(each, tuple)), default=0)
+            if newest >= self._began - _TICK:
+                self._disk = None
+
+    def _are_as_they_were(self, files: Files, path: Path) -> bool:
+        earlier, disk = self._files, self._disk
+        if not disk or files.paths != earlier.paths or {**files.texts, path: ""} != {**earlier.texts, path: ""}:
+            return False
+        return all(_on_disk(each) == known for each, known in disk.items())
+
+
+def _on_disk(name: str) -> object:
+    """What changes when a file or a folder does; for the mark of a folder's top, where this is."""
+    folder, last = os.path.split(name)
+    if last == discovery.TOP:
+        return discovery.top_of(folder)
+    try:
+        status = os.stat(folder if last == discovery.WHOLE else name)  # noqa: PTH116 - a Path for each takes longer
+        return status.st_ctime_ns, status.st_mtime_ns, status.st_size, status.st_ino
+    except (OSError, ValueError):
+        return None
 
 
 class NotRewrittenError(Exception):
@@ -100,6 +139,7 @@ def inspect(text: str, path: Path, configure: Configure, others: Mapping[Path, s
         with collecting_afterwards():
             project = around.project(source, path, others)
             analysis = engine.analyse(source.text, path, rules, tier=configuration.tier_for(path), project=project)
+            around.noted()
             return OpenText(path, text, source, analysis, tuple(_located(linting.recorded(analysis), source)))
     except ConfigError as error:
         failure = Failure(str(error), code="configuration")
@@ -119,6 +159,7 @@ def rewritten(text: str, path: Path, configure: Configure, others: Mapping[Path,
         _refuse(source.problem)
     try:
         outcome = conversion.attempt(path, lambda: source, configure(path), around.project(source, path, others))
+        around.noted()
         if isinstance(outcome, conversion.Refused):
             _refuse(*outcome.messages)
         return _whole(source, outcome.result.after) if outcome.result.changed else text

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from autoaccel.analysis.file_summaries import Summaries
 from autoaccel.cli.main import cli
 from autoaccel.config import configure
 from autoaccel.edits import Finding
@@ -220,3 +221,79 @@ def test_a_result_that_fails_the_self_check_is_none(folder: Path, monkeypatch: p
         found.with_finding(0)
     with pytest.raises(NotRewrittenError, match="self-check failed: it is wrong"):
         rewritten(SLOW, folder / "train.py")
+
+
+LIBRARY = "import torch\n\ndef features(model, images):\n    model.eval()\n    return model(images)\n"
+EVALUATES = "import torch\nfrom lib.library import features\nprint(features(torch.nn.Linear(3, 3), torch.ones(3)))\n"
+TRAINS = """\
+import torch
+from lib.library import features
+
+net = torch.nn.Linear(3, 3)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(100):
+    optimizer.zero_grad()
+    features(net, torch.randn(8, 3)).sum().backward()
+    optimizer.step()
+"""
+RENAMED = TRAINS.replace("features", "elsewhere")
+# By case: files that are written, one after the other, between two keystrokes; None goes away.
+WRITTEN: dict[str, list[tuple[str, str | None, bool]]] = {
+    "a file": [("engine/loop.py", TRAINS, False), ("engine/loop.py", None, True)],
+    "what a file holds": [("engine/loop.py", TRAINS, False), ("engine/loop.py", RENAMED, True)],
+    "as much as it held": [("run.py", TRAINS, False), ("run.py", TRAINS.replace("features", "textures"), True)],
+    "what git ignores": [("engine/loop.py", TRAINS, False), (".gitignore", "engine/\n", True)],
+    "what it ignores by itself": [("engine/loop.py", TRAINS, False), (".git/info/exclude", "loop.py\n", True)],
+    "deep below": [("a/b/c/loop.py", TRAINS, False), ("a/b/c/loop.py", "", True)],
+    "where no Python file was": [("notes/text.md", "", True), ("notes/loop.py", TRAINS, False)],
+}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    for name, text in {"lib/library.py": LIBRARY, "run_once.py": EVALUATES, ".git/HEAD": "ref\n"}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def codes_in(path: Path, text: str, around: Surroundings) -> set[str]:
+    found = open_text.inspect(text, path, lambda path: configure(path.parent), {}, around)
+    return {each.code for each in found.records}
+
+
+@pytest.mark.parametrize("waited", [False, True], ids=["at once", "later"])
+@pytest.mark.parametrize("case", WRITTEN)
+def test_each_look_finds_the_files_around_as_they_are(
+    repository: Path, case: str, waited: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_text, "_TICK", -(10**15) if waited else open_text._TICK)  # as if written long ago
+    path, around = repository / "lib" / "library.py", Surroundings()
+    assert "AA501" in codes_in(path, LIBRARY, around)
+    for number, (name, text, evaluates_alone) in enumerate(WRITTEN[case]):
+        changed = repository / name
+        changed.parent.mkdir(parents=True, exist_ok=True)
+        changed.unlink() if text is None else changed.write_text(text)
+        typed = LIBRARY + "\n" * (number + 1)
+        assert ("AA501" in codes_in(path, typed, around)) is evaluates_alone
+        assert ("AA501" in codes_in(path, typed, Surroundings())) is evaluates_alone
+
+
+def test_a_keystroke_reads_nothing_that_is_as_it_was(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_text, "_TICK", -(10**15))
+    read: list[str] = []
+    really = Summaries.data_at
+
+    def data_at(self: Summaries, name: str) -> bytes:
+        read.append(name)
+        return really(self, name)
+
+    monkeypatch.setattr(Summaries, "data_at", data_at)
+    path, other, around = repository / "lib" / "library.py", repository / "tools" / "other.py", Surroundings()
+    other.parent.mkdir()
+    other.write_text("import torch\n")
+    codes_in(path, LIBRARY, around)
+    assert str(other) in read
+    read.clear()
+    codes_in(path, LIBRARY + "\n", around)
+    assert str(other) not in read
