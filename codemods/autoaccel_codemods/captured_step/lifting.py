@@ -224,15 +224,22 @@ def _refuse_seen_inside(script: Script, region: StepRegion, stored: set[str]) ->
 
 
 def _refuse_handled(script: Script, region: StepRegion, changed: set[str]) -> None:
-    """Where the step fails, nobody in this function sees what it had computed or noted by then."""
+    """Where the step fails, nobody in this function sees what it had computed or noted by then; where it raises an
+    error itself, nor does any other function."""
+    inside = {part for each in (*region.statements, *region.shown) for part in breadth_first(each)}
     handled = [
         each
         for each in script.ancestors(region.around)
         if isinstance(each, ast.Try | ast.TryStar) or _may_suppress(script, each)
     ]
+    if handled or any(isinstance(each, ast.Raise) for each in inside):
+        for part in script.find(ast.Name):
+            if part.id in changed and part not in inside and isinstance(part.ctx, ast.Load):
+                bound = any(_inside(script, region, each.node) for each in script.definitions(part))
+                if bound and (script.function(part) or script.tree) is not region.scope:
+                    raise DeclinedError(f"a function that may be called where it fails reads `{part.id}`")
     if not handled:
         return
-    inside = {part for each in (*region.statements, *region.shown) for part in breadth_first(each)}
     first = min(each.lineno for each in handled if isinstance(each, ast.stmt))
     for part in walk_scope(region.scope):
         if isinstance(part, ast.Name) and part.id in changed and part not in inside and part.lineno >= first:
