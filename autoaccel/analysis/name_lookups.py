@@ -190,7 +190,10 @@ def _are_kept(script: Script, pairs: ast.Call, *, plain: bool) -> bool:
         return True
     elements = loop.target.elts if isinstance(loop.target, ast.Tuple) else [loop.target]
     values = [each for each in elements[-1:] if isinstance(each, ast.Name)]
-    uses = (use for each in values for made in script.definitions(each) for use in script.uses(made))
+    uses = [use for each in values for made in script.definitions(each) for use in script.uses(made)]
+    parts = [(each, around) for each in uses if isinstance(around := script.parent(each), ast.Subscript)]
+    if any(part.value is use and may_be_called(script, part) for use, part in parts):
+        return True  # `for pair in pairs: pair[1](x)`
     return not values or any(
         may_be_called(script, use, deep=False) and not (plain and type_tests.holds_class(script, use)) for use in uses
     )
@@ -347,7 +350,7 @@ def may_be_called(script: Script, part: ast.expr, deep: bool = True) -> bool:
             name = script.qualname(function)
             if isinstance(function, ast.Name) and function.id in _NOT_CALLING and not script.definitions(function):
                 return False
-            return name is None or not CALLING_NOTHING.match(name) or script.is_project_name(function)
+            return name is None or not CALLING_NOTHING.fullmatch(name) or script.is_project_name(function)
         case ast.Attribute(attr=name):
             return name.startswith("__")
         case ast.Assign(targets=[ast.Name() as target]) if deep:

@@ -67,15 +67,22 @@ def _asks_for_class(script: Script, function: ast.expr, rest: list[ast.expr]) ->
     """`issubclass(value, Model)`, `inspect.isclass(value)`, `isinstance(value, type)`"""
     if script.qualname(function) == "inspect.isclass":
         return True
-    builtin = function.id if isinstance(function, ast.Name) and not script.definitions(function) else ""
-    is_type = any(isinstance(each, ast.Name) and each.id == "type" for each in rest)
-    return builtin == "issubclass" or (builtin == "isinstance" and is_type)
+    is_type = any(_is_builtin(script, each, "type") for each in rest)
+    return _is_builtin(script, function, "issubclass") or (is_type and _is_builtin(script, function, "isinstance"))
+
+
+def _is_builtin(script: Script, expression: ast.expr, name: str) -> bool:
+    """Whether a name is Python's own, which no file of the project gives a meaning of its own."""
+    if not isinstance(expression, ast.Name) or expression.id != name or script.definitions(expression):
+        return False
+    return all(value.name == f"builtins.{name}" for value in script.inference.possible(expression))
 
 
 def _is_told(script: Script, test: ast.Call, subject: ast.Name, name: ast.Name) -> bool:
-    """Whether a name is read only where a test has said yes of the very object."""
+    """Whether a name is read only where a test has said yes of the very object, and before it is bound anew: a function
+    that is made there reads it later."""
     bound = script.definitions(subject)
-    if not bound or list(bound) != list(script.definitions(name)):
+    if not bound or list(bound) != list(script.definitions(name)) or script.function(name) is not script.function(test):
         return False
     parts = (part for around in script.ancestors(test) for part in _only_if(script, test, around))
     return any(

@@ -41,10 +41,15 @@ HOLDING_NO_MODELS = frozenset("matplotlib pylab seaborn PIL cv2 numpy math rando
 # What makes a file one that trains or loads data, so that more of the files around it is worth a look.
 TRAINING_WORDS = ("backward", "oader")
 
-# What calls none of the functions that it is given.
+# What calls none of the functions that it is given, nor hands them back: layers, losses, optimizers, and functions. Not
+# what stands deeper within their modules: hooks, schedules, masks that are computed.
 CALLING_NOTHING = re.compile(
-    r"(torch\.nn|torch\.optim|numpy|inspect)\.(?!.*(lr_scheduler|swa_utils|vectorize|frompyfunc|fromfunction|apply_"
-    r"|piecewise|TripletMarginWithDistance|Transformer\w*Layer|getmembers))"
+    r"torch\.nn\.(modules\.\w+\.)?(?!Transformer|TripletMarginWithDistance|DataParallel)[A-Z]\w*"
+    r"|torch\.nn\.(functional\.(?!triplet_margin_with_distance)|init\.|utils\.(rnn\.|clip_))\w+"
+    r"|torch\.optim\.((?!lr_scheduler|swa_utils)\w+\.)?[A-Z]\w*"
+    r"|numpy\.(linalg\.|random\.)?(?!vectorize|frompyfunc|fromfunction|fromiter|apply_|piecewise|mask_indices"
+    r"|seterrcall)\w+"
+    r"|inspect\.(is|get(?!members)|signature|cleandoc)\w*"
 )
 
 # Calls that hand back what their first argument is, as far as kinds go.

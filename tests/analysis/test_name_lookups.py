@@ -44,6 +44,19 @@ FUNCTIONS = {
     "globals, classes and others": (FUNCTION + ITEMS + "if m or isinstance(v, type):\n        v(1)\n", "globals"),
     "globals, before it is asked": (FUNCTION + ITEMS + "v(1)\n    assert isinstance(v, type)\n", "globals"),
     "globals, another one is asked": (FUNCTION + ITEMS + "if isinstance(w, type):\n        v(1)\n", "globals"),
+    **{
+        f"globals, {case}": (FUNCTION + text, "globals")
+        for case, text in {
+            "a test of its own": "def isinstance(v, t): return 1\n" + ITEMS + "if isinstance(v, type):\n        v(1)\n",
+            "another type": "type = object\n" + ITEMS + "if isinstance(v, type):\n        v(1)\n",
+            "read later": "f = []\n" + ITEMS + "if isinstance(v, type):\n        f.append(lambda: v(1))\nf[0]()\n",
+            "read by a function": ITEMS
+            + "if isinstance(v, type):\n        def f(): v(1)\nfor k, v in globals().items(): f()\n",
+            "in pairs": "for pair in globals().items():\n    pair[1](1)\n",
+            "pairs in a list": "[pair[1](1) for pair in globals().items()]\n",
+        }.items()
+    },
+    "globals, pairs that are printed": (FUNCTION + "for pair in globals().items():\n    print(pair[1])\n", None),
     "a member of an object": (METHOD + FUNCTION + "getattr(Agent(), mode)(1)\n", None),
 }
 UNCALLED = "class Config:\n    def make(self, o, k):\n        getattr(o, k)(1)\n"
@@ -148,6 +161,24 @@ METHODS = {
         METHOD + "import numpy as np\nnp.vectorize(getattr(Agent(), m))(x)\n",
         "getattr(Agent(), m)",
     ),
+    **{
+        f"handed to {function}": (
+            f"{METHOD}{imports}\n{function}({before}getattr(Agent(), m))\n",
+            "getattr(Agent(), m)",
+        )
+        for imports, function, before in (
+            ("import torch", "torch.nn.modules.module.register_module_forward_hook", ""),
+            ("import torch", "torch.nn.Module.apply", "net, "),
+            ("import torch", "torch.nn.parallel.data_parallel", ""),
+            ("import torch", "torch.nn.utils.parametrize.register_parametrization", "net, 'w', "),
+            ("import torch", "torch.optim.SGD.step", "optimizer, "),
+            ("import torch", "torch.optim.swa_utils.AveragedModel", "net, None, "),
+            ("import numpy", "numpy.mask_indices", "3, "),
+            ("import numpy", "numpy.testing.assert_raises", "ValueError, "),
+            ("import inspect", "inspect.unwrap", ""),
+        )
+    },
+    "asked for its signature": (METHOD + "import inspect\ninspect.signature(getattr(Agent(), m))\n", None),
     "returned": (METHOD + "def f(m):\n    return getattr(Agent(), m)\n", "getattr(Agent(), m)"),
     "by its namespace": (METHOD + "vars(Agent)[m](Agent(), 1)\n", "vars(Agent)[m]"),
     "by the namespace of a class": (METHOD + "Agent.__dict__[m](Agent(), 1)\n", "Agent.__dict__[m]"),
