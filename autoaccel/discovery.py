@@ -270,6 +270,7 @@ def _inherited(folder: str, problems: list[str], seen: list[str]) -> tuple[_Rule
         above.append(parent)
     top = above[-1]
     git = _git_folder(top)
+    seen += _settings_of_git(git)
     named = [(top, each) for each in (_excludes_file(git), os.path.join(git, "info", "exclude"))]
     named += [(each, os.path.join(each, ".gitignore")) for each in above[:0:-1]]
     seen += (path for _, path in named)
@@ -323,16 +324,23 @@ def _git_folder(top: str) -> str:
     return own
 
 
+def _settings_of_git(git: str) -> tuple[str, ...]:
+    """The files in which git is told how to go about a repository: those of it, and of the user."""
+    return os.path.join(git, "config"), os.path.expanduser("~/.gitconfig"), os.path.join(_home_of_git(), "config")
+
+
+def _home_of_git() -> str:
+    return os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "git")
+
+
 def _excludes_file(git: str) -> str:
     """The file of patterns that hold in this repository, or in every one of a user, found without asking git."""
-    home = os.path.expanduser("~")
-    settings = os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "git")
-    for file in (os.path.join(git, "config"), os.path.join(home, ".gitconfig"), os.path.join(settings, "config")):
+    for file in _settings_of_git(git):
         with contextlib.suppress(OSError):
             said = _EXCLUDES_FILE.search(Path(file).read_text(encoding="utf-8", errors="replace"))
             if said:
                 return os.path.expanduser(said[1])
-    return os.path.join(settings, "ignore")
+    return os.path.join(_home_of_git(), "ignore")
 
 
 _EXCLUDES_FILE = re.compile(r"^\s*excludesfile\s*=\s*\"?([^\"\n]+?)\"?\s*$", re.IGNORECASE | re.MULTILINE)

@@ -244,6 +244,11 @@ WRITTEN: dict[str, list[tuple[str, str | None, bool]]] = {
     "as much as it held": [("run.py", TRAINS, False), ("run.py", TRAINS.replace("features", "textures"), True)],
     "what git ignores": [("engine/loop.py", TRAINS, False), (".gitignore", "engine/\n", True)],
     "what it ignores by itself": [("engine/loop.py", TRAINS, False), (".git/info/exclude", "loop.py\n", True)],
+    "where git looks for what it ignores": [
+        ("engine/loop.py", TRAINS, False),
+        ("mine", "loop.py\n", False),
+        (".git/config", "[core]\n\texcludesFile = {}/mine\n", True),
+    ],
     "deep below": [("a/b/c/loop.py", TRAINS, False), ("a/b/c/loop.py", "", True)],
     "where no Python file was": [("notes/text.md", "", True), ("notes/loop.py", TRAINS, False)],
 }
@@ -273,7 +278,7 @@ def test_each_look_finds_the_files_around_as_they_are(
     for number, (name, text, evaluates_alone) in enumerate(WRITTEN[case]):
         changed = repository / name
         changed.parent.mkdir(parents=True, exist_ok=True)
-        changed.unlink() if text is None else changed.write_text(text)
+        changed.unlink() if text is None else changed.write_text(text.replace("{}", str(repository)))
         typed = LIBRARY + "\n" * (number + 1)
         assert ("AA501" in codes_in(path, typed, around)) is evaluates_alone
         assert ("AA501" in codes_in(path, typed, Surroundings())) is evaluates_alone
