@@ -233,11 +233,11 @@ def _refuse_handled(script: Script, region: StepRegion, changed: set[str]) -> No
         if isinstance(each, ast.Try | ast.TryStar) or _may_suppress(script, each)
     ]
     if handled or any(isinstance(each, ast.Raise) for each in inside):
-        for part in script.find(ast.Name):
-            if part.id in changed and part not in inside and isinstance(part.ctx, ast.Load):
-                bound = any(_inside(script, region, each.node) for each in script.definitions(part))
-                if bound and (script.function(part) or script.tree) is not region.scope:
-                    raise DeclinedError(f"a function that may be called where it fails reads `{part.id}`")
+        for name in script.find(ast.Name):
+            if name.id in changed and name not in inside and isinstance(name.ctx, ast.Load):
+                bound = any(_inside(script, region, each.node) for each in script.definitions(name))
+                if bound and (script.function(name) or script.tree) is not region.scope:
+                    raise DeclinedError(f"a function that may be called where it fails reads `{name.id}`")
     if not handled:
         return
     first = min(each.lineno for each in handled if isinstance(each, ast.stmt))
