@@ -18,11 +18,19 @@ _IMPORT = re.compile(
     + _BLANK + rb"\bimport\b" + _BLANK + _NAMES + rb"|import\b" + _BLANK + _NAMES + rb")"
 )  # fmt: skip
 _MARKS = re.compile(rb"[;:]")
-_BY_PATH = (b"run_path", b"spec_from_file_location", b"SourceFileLoader", b"load_source")  # of any file
+# Of any file: by its path, or as somebody else has found it.
+_BY_PATH = (b"run_path", b"spec_from_file_location", b"SourceFileLoader", b"load_source", b"load_module")
+_ENTRY_POINTS = (b"iter_entry_points", b"entry_points")
 _BY_DOTTED_NAME = (b"import_module", b"__import__", b"run_module", b"find_spec", b"resolve_name", b"pydoc.locate")
-IMPORTERS = (*_BY_PATH, *_BY_DOTTED_NAME)
-# Files of any name, or by another name than is looked for: `from importlib import import_module as load`.
-_ANY = re.compile(rb"\b(?:" + b"|".join(_BY_PATH) + rb")\b|\b(?:" + b"|".join(IMPORTERS) + rb")\s+as\b")
+IMPORTERS = (*_BY_PATH, *_ENTRY_POINTS, *_BY_DOTTED_NAME, b"sys.modules")
+# Files of any name, or by another name than is looked for: `from importlib import import_module as load`,
+# `map(import_module, names)`, `sys.modules[name]`.
+_ANY = re.compile(
+    rb"\b(?:" + b"|".join((*_BY_PATH, *_ENTRY_POINTS)) + rb")\b"
+    rb"|\b(?:" + b"|".join(map(re.escape, IMPORTERS)) + rb")\s+as\b"
+    rb"|(?:\bmap\(|\bpartial\(|=)\s*(?:\w+\.)*(?:" + b"|".join(_BY_DOTTED_NAME) + rb")\b(?!\s*\()"
+    rb"|\bsys\.modules(?:\[(?!\s*(?:__name__|[\w.]*\.__module__)\s*\])|\.get\()"
+)  # fmt: skip
 _COMPUTED = re.compile(
     rb"\b(?:" + b"|".join(map(re.escape, _BY_DOTTED_NAME)) + rb")\s*\(\s*(?:"
     rb"(?:r?[\"']([\w.]*)(?=[^\"'\n]*[\"']\s*(?:[,)%+]|\.format\b))|r?fr?[\"']([\w.]*)(?=\{))"
@@ -45,6 +53,7 @@ _LOOKUPS = {
         for name in (b"globals", b"locals", b"vars", b"eval", b"exec")
     },
     b"__dict__": re.compile(rb"__dict__"),
+    **{name: re.compile(rb"%b\s*\(" % name) for name in (b"getmembers", b"run_path", b"run_module")},
     b"resolve_name": re.compile(rb"resolve_name\s*\("),
     b"locate": re.compile(rb"pydoc\.locate\s*\("),
 }

@@ -213,7 +213,17 @@ def _brought_from_elsewhere(other: Script, names: tuple[str, ...]) -> str | None
             continue
         if _may_be_brought(other, mention):
             return f"`{other.source(mention)}` in {_line(other, mention)} may be it"
+    handed = {part.asname or part.name for each in other.find(ast.ImportFrom) for part in each.names}
+    for mention in other.syntax_index.mentions(*handed.difference(names)):
+        if isinstance(mention, ast.Name) and _is_handed_on_as(other, mention, names):
+            return f"`{mention.id}` in {_line(other, mention)} may be it"
     return None
+
+
+def _is_handed_on_as(script: Script, mention: ast.Name, names: tuple[str, ...]) -> bool:
+    """Whether a name is imported from a file that has it from elsewhere, where it is called by one of some names."""
+    external = [value.name or "" for value in script.inference.possible(mention) if value.kind is Kind.EXTERNAL]
+    return any(each.rpartition(".")[2] in names and script.project.is_from_elsewhere(script, each) for each in external)
 
 
 def _may_be_brought(script: Script, mention: ast.expr) -> bool:

@@ -164,6 +164,10 @@ class ImportGraph:
             self._computing[number] = computing
         return (found | computing) & ~(1 << number)
 
+    def surely_imported(self, number: int) -> int:
+        """The files to which the imports of one lead by names that stand there."""
+        return self._imports[number]
+
     def vague_names(self, number: int, files: int) -> set[str]:
         """What a file imports from who knows where, and some files may be called."""
         names = self._leading_nowhere.get(number, ())

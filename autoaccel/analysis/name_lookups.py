@@ -30,7 +30,7 @@ _READING = ("getattr", "methodcaller", "attrgetter")
 _MEMBER_METHODS = ("__getattribute__", "__getattr__")
 MODULES_AT_RUN_TIME = re.compile(
     r"\b(import_module|__import__|run_module|run_path|spec_from_file_location|SourceFileLoader|load_source|find_spec"
-    r"|resolve_name)\b|\b(sys\.modules|pydoc\.locate)\b"
+    r"|resolve_name|load_module|iter_entry_points|entry_points)\b|\b(sys\.modules|pydoc\.locate)\b"
 )
 _NOT_CALLING = LOOKING | {"dir", "getattr", "setattr"}  # builtins that call none of their arguments
 
@@ -234,6 +234,9 @@ def _lookups(other: Script) -> Iterator[tuple[ast.expr, ast.expr | None, ast.exp
     for call in other.syntax_index.calls_named("locate", "resolve_name"):
         if call.args and other.qualname(call.func) in ("pydoc.locate", "pkgutil.resolve_name"):
             yield call, None, call.args[0]
+    for call in other.syntax_index.calls_named("run_path", "run_module"):
+        for table in (call, *_kept_under(other, call)):
+            yield from _of_table(other, table, None)
     for call in other.syntax_index.calls_named(*_MEMBER_METHODS):
         match call:
             case ast.Call(args=[owner, key]) | ast.Call(func=ast.Attribute(value=owner), args=[key]):
@@ -246,14 +249,23 @@ def _lookups(other: Script) -> Iterator[tuple[ast.expr, ast.expr | None, ast.exp
             yield call, call.args[0], None
 
 
+def _kept_under(other: Script, call: ast.Call) -> Iterator[ast.Name]:
+    """The uses of the name that what a call gives is bound to."""
+    match other.parent(call):
+        case ast.Assign(targets=[ast.Name() as target]):
+            yield from (use for each in other.definitions(target) for use in other.uses(each))
+
+
 def _is_own(script: Script, name: ast.Name) -> bool:
     """Whether a name surely is a function of the project that is called like one of Python's, `eval(model, loader)`."""
     definitions = script.definitions(name)
     return bool(definitions) and (all(each.how == "def" for each in definitions) or script.is_project_name(name))
 
 
-def _has_functions(value: Value) -> bool:
+def _has_functions(other: Script, value: Value) -> bool:
     """Whether functions are in the namespace of an object: of a class or a module, not of an instance."""
+    if value.kind is Kind.EXTERNAL:
+        return other.project.is_from_elsewhere(other, value.name or "")
     return value.kind is Kind.CLASS or value.how == "module"
 
 
@@ -269,7 +281,7 @@ def _of_table(
                 yield call, owner, call.args[0]
         case ast.Attribute(attr="items" | "values") as method if owner is not None:
             call = other.call_of(method)
-            if call is not None and any(_has_functions(value) for value in other.inference.possible(owner)):
+            if call is not None and any(_has_functions(other, value) for value in other.inference.possible(owner)):
                 yield call, owner, None
 
 
@@ -397,6 +409,8 @@ def _may_hold(other: Script, value: Value, script: Script, owner: ast.ClassDef |
         )
     if value.kind is Kind.DATASET and value.cls is None:
         return owner is not None  # of a loader
+    if value.kind is Kind.EXTERNAL:
+        return owner is None and other.project.is_from_elsewhere(other, value.name or "")
     if value.kind is Kind.UNKNOWN:
         return owner is not None or MODULES_AT_RUN_TIME.search(other.text) is not None
     if owner is None or value.cls is None:

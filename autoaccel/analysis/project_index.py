@@ -268,12 +268,22 @@ class ProjectIndex:
         return self._known(path, find)
 
     def vague_imports(self, path: Path) -> KnownFiles:
-        """The dotted names that a file imports from who knows where (`sys.path` may be anything), and by which, seen
-        from some folder, files of the project or its repository are called."""
-        number = self._graph.number(str(path))
-        if not self._graph.entered >> number & 1:
-            self._take_up(number)
-        names = self._graph.vague_names(number, self._files_around(str(path)))
+        """The dotted names that a file imports from who knows where (`sys.path` may be anything), itself or by files
+        that hand on what they import, and by which, seen from some folder, files of the project or its repository are
+        called."""
+
+        def named(number: int) -> int:
+            if not self._graph.entered >> number & 1:
+                self._take_up(number)
+            return self._graph.surely_imported(number)
+
+        own = self._graph.number(str(path))
+        around = self._files_around(str(path))
+        try:
+            handing = self._closure(1 << own, named, None)
+        except _TooManyError as error:
+            return KnownFiles((), str(error), tuple(sorted(self._graph.vague_names(own, around))))
+        names = set().union(*(self._graph.vague_names(each, around) for each in members(handing)))
         return KnownFiles((), self._missing(str(path)), tuple(sorted(names)))
 
     def related(self, path: Path, most: int) -> KnownFiles:

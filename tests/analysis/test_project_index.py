@@ -283,6 +283,9 @@ def test_who_trains_through_it_lies_elsewhere_in_the_repository(tmp_path: Path, 
     assert "AA501" in codes(Project([path]), path)
 
 
+BESIDE = (
+    "import library\nfrom library import *\nfrom library import features\nfrom library import features as loss_of\n"
+)
 # By case: how a file in another folder comes to what it trains through, and what it calls it.
 WAYS = {
     "by a search path": ("from library import features", "features"),
@@ -312,6 +315,26 @@ WAYS = {
         "m.features",
     ),
     "by its dotted name": ("import pydoc\nf = pydoc.locate(name)", "f"),
+    "a member of a module, by its name": ("import library\nf = getattr(library, name)", "f"),
+    "a member of a module, out of its namespace": ("import library\nf = vars(library)[name]", "f"),
+    "all members of a module": ("import inspect, library\nfor k, f in inspect.getmembers(library):\n    pass", "f"),
+    "by a file beside it": ("from beside import features", "features"),
+    "by a file beside it, all": ("from beside import *", "features"),
+    "by a file beside it, the module": ("from beside import library", "library.features"),
+    "by a file beside it, under another name": ("from beside import loss_of", "loss_of"),
+    "a file that is run": ("import runpy\nnames = runpy.run_path(p)", "names['features']"),
+    "a file that is run, at once": ("from runpy import run_path", "run_path(p)['features']"),
+    "a module that is run": ("import runpy\nnames = runpy.run_module('lib.library')", "names.get('features')"),
+    "a module that is loaded already": ("import sys\nm = sys.modules[name]", "m.features"),
+    "modules of a list": ("import importlib\nfor m in map(importlib.import_module, names):\n    pass", "m.features"),
+    "modules that plugins name": (
+        "import pkg_resources\nfor e in pkg_resources.iter_entry_points('x'):\n    m = e.load()",
+        "m.features",
+    ),
+    "modules of an archive": (
+        "import zipimport\nm = zipimport.zipimporter(p).load_module('library')",
+        "m.features",
+    ),
     "by its name in a text": ("import pkgutil\nf = pkgutil.resolve_name('lib.library:features')", "f"),
 }
 
@@ -322,7 +345,10 @@ def test_who_trains_through_it_gets_it_by_ways_that_are_not_seen(tmp_path: Path,
     imports, call = WAYS[way]
     loop = TRAINS.replace("from library import features", imports).replace("features(net", f"{call}(net")
     other = "from library import nothing\nfeatures = 3\n"
-    paths = written(tmp_path, {"a/lib/library.py": LIBRARY, ".git/HEAD": "", "b/loop.py": loop, "b/other.py": other})
+    texts = {"a/lib/library.py": LIBRARY, ".git/HEAD": "", "b/loop.py": loop, "b/other.py": other}
+    if "beside" in imports:
+        texts["b/beside.py"] = BESIDE
+    paths = written(tmp_path, texts)
     path = paths[0]
     path.with_name("evaluate.py").write_text(EVALUATES)
     assert "AA501" not in codes(Project(paths if whole else [path]), path)
