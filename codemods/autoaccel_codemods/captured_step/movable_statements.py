@@ -8,7 +8,7 @@ from autoaccel.analysis import namespaces
 from autoaccel.analysis.attributes import may_be_stored
 from autoaccel.analysis.script import Script
 from autoaccel.dataflow.abstract_values import Kind
-from autoaccel.dataflow.syntax_index import breadth_first
+from autoaccel.dataflow.syntax_index import breadth_first, last_name, walk_scope
 from autoaccel.pytorch import host_reads
 from autoaccel.pytorch.run_once_code import runs_once
 
@@ -129,7 +129,11 @@ def _is_left_as_it_is(script: Script, setting: ast.expr, statement: ast.stmt) ->
             outward: list[ast.Global | ast.Nonlocal] = [*script.find(ast.Global), *script.find(ast.Nonlocal)]
             stored = [each for each in script.find(ast.Name) if each.id == name and not isinstance(each.ctx, ast.Load)]
             inside = any(script.inside(each, loop) for each in stored for loop in script.loops(statement))
-            return not inside and not any(name in each.names for each in outward)
+            return (
+                not inside
+                and not _is_bound_between_calls(script, setting)
+                and not any(name in each.names for each in outward)
+            )
         case ast.Attribute(value=ast.Name() as owner, attr=name):
             files = dict.fromkeys((script, *script.project.related(script)))
             others = [(file, each) for file in files for each in file.syntax_index.stored(name)]
@@ -140,22 +144,51 @@ def _is_left_as_it_is(script: Script, setting: ast.expr, statement: ast.stmt) ->
             return False
 
 
+def _is_bound_between_calls(script: Script, setting: ast.Name) -> bool:
+    """Whether a variable of an outer function or of the module is bound in a loop, or by more than one statement: the
+    step's function may be called before and after."""
+    bound = [
+        each for each in script.definitions(setting) if each.scope.node is not (script.function(setting) or script.tree)
+    ]
+    return len(bound) > 1 or any(script.loops(each.node) for each in bound if each.node is not None)
+
+
 def _may_set_by_text(script: Script, name: str) -> bool:
     """Whether a file may set an attribute of this name but where objects are made: `setattr(args, key, value)`,
     `vars(args).update(changes)`."""
-    for call in script.syntax_index.calls_named("setattr"):
-        if getattr(script.function(call), "name", "") != "__init__":
-            named = call.args[1] if len(call.args) > 1 else None
-            if not isinstance(named, ast.Constant) or named.value == name:
-                return True
-    return any(namespaces.binds(script, table, name) for table, _ in namespaces.namespaces(script))
+    for call in script.syntax_index.calls_named("setattr", "__setattr__", "object"):  # `patch.object(args, "lr", 1)`
+        own = _is_of_own_object(script, call.args[0] if call.args else None, call)
+        if own or getattr(script.function(call), "name", "") == "__setattr__":
+            continue
+        named = call.args[-2] if len(call.args) > 1 else None
+        if named is None and last_name(call.func) == "object":
+            continue
+        if not isinstance(named, ast.Constant) or named.value == name:
+            return True
+    for call in script.syntax_index.calls_named("parse_args", "parse_known_args"):
+        filled = len(call.args) > 1 or any(each.arg in ("namespace", None) for each in call.keywords)
+        if filled and not runs_once(script, call):
+            return True
+    handed = (each for each in script.syntax_index.mentions("setattr") if script.call_of(each) is None)
+    return any(handed) or any(namespaces.binds(script, table, name) for table, _ in namespaces.namespaces(script))
+
+
+def _is_of_own_object(script: Script, owner: ast.expr | None, node: ast.AST) -> bool:
+    """Whether a place in `__init__` sets an attribute of the object that is made there."""
+    function = script.function(node)
+    if not isinstance(function, ast.FunctionDef) or function.name != "__init__" or not function.args.args:
+        return False
+    return isinstance(owner, ast.Name) and owner.id == function.args.args[0].arg
 
 
 def _is_set_once(script: Script, stored: ast.Attribute) -> bool:
     """Whether an attribute is set where its object is made, or to a plain value where no loop leads to it:
     `args.cuda = torch.cuda.is_available()`."""
-    if getattr(script.function(stored), "name", "") == "__init__":
+    if _is_of_own_object(script, stored.value, stored):
         return True
+    function = script.function(stored)
+    if function is not None and any(isinstance(each, ast.Yield | ast.YieldFrom) for each in walk_scope(function)):
+        return False  # what it does is done between the steps that take its items
     match script.parent(stored):
         case ast.Assign(value=value):
             return _is_plain(script, value, stored.attr) and runs_once(script, stored)
