@@ -97,15 +97,13 @@ def _is_change(inputs: LoaderInputs, file: Script, node: ast.AST) -> bool:
             return inputs.extends(file, target)
         case ast.Call():
             return _changes_by_call(inputs, file, node)
+        case ast.Attribute() if _is_added_to(file, node) and inputs.touched(file, node):
+            return True  # `self.bank *= 0.9`, of a view of what the dataset holds
         case ast.Attribute(value=owner, attr=attr) if inputs.includes(file, owner):
             return inputs.reads(file, owner, attr)
         case ast.Attribute(value=owner, attr=attr) if inputs.is_own(file, owner, attr):
             return True
-        case ast.Attribute() if _is_added_to(file, node) and inputs.touched(file, node):
-            return True  # `self.bank *= 0.9`, of a view of what the dataset holds
-        case ast.Subscript(value=owner, slice=ast.Constant(value=str())) if isinstance(
-            file.parent(node), ast.AugAssign
-        ):
+        case ast.Subscript(value=owner) if _is_element_added_to(file, node):
             return inputs.touched(file, owner) or inputs.touched(file, node)  # `sample["image"] -= mean`
         case ast.Attribute(value=owner) | ast.Subscript(value=owner):
             return inputs.touched(file, owner)
@@ -116,6 +114,14 @@ def _is_change(inputs: LoaderInputs, file: Script, node: ast.AST) -> bool:
 def _is_added_to(file: Script, attribute: ast.Attribute) -> bool:
     """Whether what an attribute holds may be changed in place by `x.a += …`: no number, which is bound anew."""
     return isinstance(file.parent(attribute), ast.AugAssign) and not file.values(attribute).kinds <= IMMUTABLE
+
+
+def _is_element_added_to(file: Script, element: ast.Subscript) -> bool:
+    """Whether an element of a dict or list may be changed in place by `x["a"] += …`."""
+    if not isinstance(file.parent(element), ast.AugAssign):
+        return False
+    named = isinstance(element.slice, ast.Constant) and isinstance(element.slice.value, str)
+    return named or bool(file.values(element.value).kinds & {Kind.SEQUENCE, Kind.MAPPING})
 
 
 def readings(inputs: LoaderInputs, scripts: tuple[Script, ...]) -> Iterator[ScriptNode]:
