@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from autoaccel.dataflow.bounds import Bounds
 from autoaccel.dataflow.completeness import Answer, Incomplete
 from autoaccel.dataflow.definitions import Definition
 from autoaccel.dataflow.query import Queries, once
-from autoaccel.library_models.library_values import TRAINING_WORDS
+from autoaccel.library_models.library_values import LIBRARIES, TRAINING_WORDS
 
 if TYPE_CHECKING:
     from autoaccel.analysis.script import Script
@@ -274,8 +275,11 @@ class Project:
 
     def is_from_elsewhere(self, script: Script, name: str) -> bool:
         """Whether a dotted name of no known library may come from a file of the project nevertheless: by a `sys.path`
-        that nobody knows."""
-        return any(f"{name}.".startswith(f"{each}.") for each in self._ask("vague", script).names)
+        that nobody knows; where not all is known that it imports, any name."""
+        known, head = self._ask("vague", script), name.partition(".")[0]
+        if known.missing is not None and head not in LIBRARIES and head not in sys.stdlib_module_names:
+            return True
+        return any(f"{name}.".startswith(f"{each}.") for each in known.names)
 
     def names_rebound(self, script: Script) -> tuple[str, ...]:
         """The names of a module that other files may bind to something else, as far as the index tells."""

@@ -356,6 +356,19 @@ def test_who_trains_through_it_gets_it_by_ways_that_are_not_seen(tmp_path: Path,
     assert "AA501" in codes(Project([path]), path)
 
 
+def test_what_hands_it_on_is_more_than_is_looked_at(tmp_path: Path) -> None:
+    chain = {f"c{n}/m{n}.py": f"from c{n + 1}.m{n + 1} import x\n" for n in range(6)}
+    loop = "from c0.m0 import x\nimport numpy\nfrom lib.vague import f\n"
+    path, *_ = written(tmp_path, {"loop.py": loop, ".git/HEAD": "", **chain})
+    for beside, anything in ((400, False), (3, True)):
+        bounds = Bounds(beside=beside)
+        project = Project(Files([path], bounds=bounds), bounds=bounds)
+        script = project.script(path)
+        assert script is not None
+        assert project.is_from_elsewhere(script, "elsewhere.f") is anything
+        assert not project.is_from_elsewhere(script, "numpy.f")
+
+
 def test_who_trains_through_it_is_not_saved_yet(tmp_path: Path) -> None:
     path, *_ = written(tmp_path, {"lib/library.py": LIBRARY, ".git/HEAD": ""})
     path.with_name("evaluate.py").write_text(EVALUATES)
