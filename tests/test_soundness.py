@@ -39,24 +39,46 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def neighbours(root: Path) -> list[properties.Texts]:
-    found = properties.smaller_repository(root, EVERY // AMONG)
+    found = properties.smaller_repository(root, PROJECTS[:: EVERY // AMONG])
     assert len(found) // LOOKED_AT >= AMONG
     return found
 
 
-def sample(bound: str, number: int, neighbours: list[properties.Texts]) -> list[properties.Texts]:
-    """Some fixtures, of which some have findings that a bound decides of."""
-    if bound in ("file", "around"):  # of files that are read: of each project one is given
-        return [{path: texts[path]} for texts in neighbours if len(texts) > 1 for path in [min(texts)]]
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory) -> list[properties.Texts]:
+    """One file of each of some projects, whose other files are read from the disk."""
+    several = [each for each in PROJECTS if len(each) > 1]
+    chosen = several[:: len(several) // LOOKED_AT]
+    found = properties.smaller_repository(tmp_path_factory.mktemp("projects") / "root", chosen)
+    return [{path: texts[path]} for texts in found for path in [min(texts)]]
+
+
+def sample(
+    bound: str, number: int, neighbours: list[properties.Texts], read: list[properties.Texts]
+) -> tuple[list[properties.Texts], list[properties.Texts]]:
+    """Some fixtures, and more for where the bound is not felt in any of these."""
+    if bound in ("file", "around"):
+        return read, []
     if bound == "beside":
-        return neighbours[number % AMONG :: AMONG]
-    return [each for pool in POOLS for each in pool[number % len(pool) :: max(1, len(pool) // 8)]]
+        return neighbours[number % AMONG :: AMONG], []
+    steps = [(pool, max(1, len(pool) // 8)) for pool in POOLS]
+    starts = [number % step for _, step in steps]
+    some = [each for (pool, step), start in zip(steps, starts, strict=True) for each in pool[start::step]]
+    more = [
+        each for (pool, step), start in zip(steps, starts, strict=True) for each in pool[(start + 1) % step :: step]
+    ]
+    return some, more
 
 
 @pytest.mark.parametrize(("number", "bound"), list(enumerate(LOWER)), ids=list(LOWER))
-def test_lower_bounds_add_no_finding(number: int, bound: str, neighbours: list[properties.Texts]) -> None:
+def test_lower_bounds_add_no_finding(
+    number: int, bound: str, neighbours: list[properties.Texts], read: list[properties.Texts]
+) -> None:
     findings = lost = 0
-    for texts in sample(bound, number, neighbours):
+    some, more = sample(bound, number, neighbours, read)
+    for count, texts in enumerate([*some, *more]):
+        if count >= len(some) and lost:
+            break
         full = properties.said(texts)
         findings += sum(map(len, full.values()))
         for lower in LOWER[bound]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import hashlib
-import itertools
 import json
 import os
 import random
@@ -44,10 +43,10 @@ def fixtures(root: Path = ROOT) -> Iterator[Texts]:
             yield _read(each for each in sorted(inner.rglob("*.py")) if "expected" not in each.relative_to(inner).parts)
 
 
-def smaller_repository(root: Path, every: int) -> list[Texts]:
-    """Every n-th fixture, in a repository of their own: all files around a fixture are searched for what imports it."""
+def smaller_repository(root: Path, chosen: Iterable[Texts]) -> list[Texts]:
+    """Some fixtures, in a repository of their own: all files around a fixture are searched for what imports it."""
     (root / ".git").mkdir(parents=True)
-    for texts in itertools.islice(fixtures(), 0, None, every):
+    for texts in chosen:
         for path, text in texts.items():
             copied = root / path.relative_to(ROOT)
             copied.parent.mkdir(parents=True, exist_ok=True)
