@@ -188,8 +188,8 @@ class Files:
                 return self.index.deriving(path, name, self.bounds.mentioning)
             case "patched":
                 return self.index.rebound_names(path)
-            case "vague":
-                return self.index.vague_imports(path)
+            case "unresolved":
+                return self.index.unresolved_imports(path)
             case "patching":
                 return self.index.rebinding_files(path, name)
             case "mentioning":

@@ -168,7 +168,7 @@ class ImportGraph:
         """The files to which the imports of one lead by names that stand there."""
         return self._imports[number]
 
-    def vague_names(self, number: int, files: int) -> set[str]:
+    def unresolved_names(self, number: int, files: int) -> set[str]:
         """What a file imports from who knows where, and some files may be called."""
         names = self._leading_nowhere.get(number, ())
         return {*names} & self._by_name(files).keys() if names else set()

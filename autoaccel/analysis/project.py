@@ -276,7 +276,7 @@ class Project:
     def is_from_elsewhere(self, script: Script, name: str) -> bool:
         """Whether a dotted name of no known library may come from a file of the project nevertheless: by a `sys.path`
         that nobody knows; where not all is known that it imports, any name."""
-        known, head = self._ask("vague", script), name.partition(".")[0]
+        known, head = self._ask("unresolved", script), name.partition(".")[0]
         if known.missing is not None and head not in LIBRARIES and head not in sys.stdlib_module_names:
             return True
         return any(f"{name}.".startswith(f"{each}.") for each in known.names)

@@ -267,7 +267,7 @@ class ProjectIndex:
 
         return self._known(path, find)
 
-    def vague_imports(self, path: Path) -> KnownFiles:
+    def unresolved_imports(self, path: Path) -> KnownFiles:
         """The dotted names that a file imports from who knows where (`sys.path` may be anything), itself or by files
         that hand on what they import, and by which, seen from some folder, files of the project or its repository are
         called."""
@@ -282,8 +282,8 @@ class ProjectIndex:
         try:
             handing = self._closure(1 << own, named, None)
         except _TooManyError as error:
-            return KnownFiles((), str(error), tuple(sorted(self._graph.vague_names(own, around))))
-        names = set().union(*(self._graph.vague_names(each, around) for each in members(handing)))
+            return KnownFiles((), str(error), tuple(sorted(self._graph.unresolved_names(own, around))))
+        names = set().union(*(self._graph.unresolved_names(each, around) for each in members(handing)))
         return KnownFiles((), self._missing(str(path)), tuple(sorted(names)))
 
     def related(self, path: Path, most: int) -> KnownFiles:
