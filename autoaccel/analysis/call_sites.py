@@ -230,13 +230,15 @@ def _may_be_brought(script: Script, mention: ast.expr) -> bool:
     """Whether a name, or an attribute of a module, may come from a file of the project by a way that is not seen: a
     `sys.path` that nobody knows, or a module that is imported by a computed name."""
     owner = mention.value if isinstance(mention, ast.Attribute) else None
-    for value in script.inference.possible(mention).unordered():
-        if value.kind is Kind.EXTERNAL and script.project.is_from_elsewhere(script, value.name or ""):
-            return True
-        if value.kind is Kind.UNKNOWN and owner is not None and name_lookups.MODULES_AT_RUN_TIME.search(script.text):
-            return Kind.UNKNOWN in script.inference.possible(owner).kinds
-        if value.kind is Kind.UNKNOWN and isinstance(mention, ast.Name) and not script.definitions(mention):
-            return any(script.project.is_from_elsewhere(script, star) for star, _ in script.module_scope.stars)
+    values = script.inference.possible(mention)
+    if any(each.kind is Kind.EXTERNAL and script.project.is_from_elsewhere(script, each.name or "") for each in values):
+        return True
+    if Kind.UNKNOWN not in values.kinds:
+        return False
+    if owner is not None and name_lookups.MODULES_AT_RUN_TIME.search(script.text):
+        return Kind.UNKNOWN in script.inference.possible(owner).kinds
+    if isinstance(mention, ast.Name) and not script.definitions(mention):
+        return any(script.project.is_from_elsewhere(script, star) for star, _ in script.module_scope.stars)
     return False
 
 

@@ -70,7 +70,8 @@ class Surroundings:
         earlier, disk = self._files, self._disk
         if not disk or files.paths != earlier.paths or {**files.texts, path: ""} != {**earlier.texts, path: ""}:
             return False
-        return all(_on_disk(each) == known for each, known in disk.items())
+        noted = earlier.index_depends_on <= disk.keys()  # not where a look has failed on its way
+        return noted and all(_on_disk(each) == known for each, known in disk.items())
 
 
 def _on_disk(name: str) -> object:
